@@ -1,6 +1,5 @@
 import { pino } from 'pino';
-import { declaredRows, noRows } from '../../src/model/groupsFile/declaredGroups.ts';
-import type { GroupTarget } from '../../src/model/groupsFile/groupChanges.ts';
+import { declaredRows, type GroupTarget, noRows } from '../../src/model/groupsFile/declaredGroups.ts';
 import type { KubeApi } from '../../src/operator/sources/kubernetes/kubeApi.ts';
 import { type KnexStore, openStore } from '../../src/store/openStore.ts';
 import type { KubeRig } from '../../test/support/kubeRig.ts';

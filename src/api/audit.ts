@@ -1,18 +1,53 @@
+import { randomUUID } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
+import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
+import { routingRule } from '../kinds/routingRule/kind.ts';
 import { GatewayError } from '../model/errors.ts';
-import { type AuditEntry, type AuditFilter, type AuditSource, auditSources } from '../store/audit.ts';
-import type { AuditRepository } from '../store/auditRepository.ts';
-import { type AuditedChange, AuditPage } from './answers/audit.ts';
-import { oneOf } from './answers/response.ts';
-import { type RouteContext, routes } from './routes.ts';
-import { iso } from './schemas.ts';
+import { auditText } from '../operator/audit/auditText.ts';
+import type { ChangedThing } from '../operator/registry/resourceWrites.ts';
+import { type AuditEntry, type AuditFilter, type AuditSource, auditActions, auditSources } from '../store/audit.ts';
+import type { ApiContext, StoreContext } from './apiContext.ts';
+import { pathOf } from './errors.ts';
+import { routes } from './routes.ts';
+import { type Answer, iso, list, oneOf, optionalTextField, textField, textOrNull, time } from './schemas.ts';
+
+export const AuditedChange = Type.Object({
+  id: Type.String(),
+  at: time('When it was made, or first seen.'),
+  source: oneOf(
+    auditSources,
+    '`rest`: a call or the pages; `kubernetes`: kubectl, GitOps; `file`: manifests or the rules file; `database`: another program; `gateway`: the gateway itself.',
+  ),
+  action: oneOf(auditActions, 'What was done.'),
+  kind: textField('Kind of resource, or what else changed, such as `QueuedQuery`.'),
+  namespace: textOrNull('Of its resource.'),
+  name: textField('Name that it is listed by: of a cluster that in the registry.'),
+  object: textField('In words.'),
+  user: textOrNull('Who called; null where no call did it.'),
+  manager: textOrNull('Field managers that changed it (Kubernetes), or the other program.'),
+  recognisedBy: textOrNull('How the caller was recognised, such as `session` or `basic`.'),
+  roles: list(Type.String(), 'Roles of the caller.'),
+  address: textOrNull('Address of the caller.'),
+  call: textOrNull('Method and path of the call.'),
+  requestId: textOrNull('Id of the request, as its answer and the log have it.'),
+  before: Type.Unknown({ description: 'Its fields as they were, secrets masked; null: it was not there.' }),
+  after: Type.Unknown({ description: 'Its fields as they are; null: it is gone.' }),
+});
+export type AuditedChange = Answer<typeof AuditedChange>;
+
+export const AuditPage = Type.Object({
+  changes: list(AuditedChange, 'Newest first.'),
+  next: textOrNull('Value of `after` for the changes before these; null: there are no more.'),
+});
+export type AuditPage = Answer<typeof AuditPage>;
 
 /** Changes of one response, unless the caller wants fewer. */
 const DEFAULT_LIMIT = 50;
 const MAX_LIMIT = 100;
 
 const exact = (description: string) => Type.Optional(Type.String({ maxLength: 256, description }));
-const time = (description: string) =>
+const instant = (description: string) =>
   Type.Optional(Type.String({ maxLength: 40, description: `${description} RFC 3339, or milliseconds since 1970.` }));
 
 const Filter = Type.Object({
@@ -29,16 +64,17 @@ const Filter = Type.Object({
       'prefix: of kind, namespace, name, user and manager the beginning is enough. exact when absent.',
     ),
   ),
-  from: time('Changes at or after this time.'),
-  to: time('Changes before this time.'),
-  limit: Type.Optional(
-    Type.String({ pattern: '^[0-9]{1,4}$', description: `How many, 1 to ${MAX_LIMIT}; ${DEFAULT_LIMIT} by default.` }),
-  ),
+  from: instant('Changes at or after this time.'),
+  to: instant('Changes before this time.'),
+  limit: optionalTextField({
+    pattern: '^[0-9]{1,4}$',
+    description: `How many, 1 to ${MAX_LIMIT}; ${DEFAULT_LIMIT} by default.`,
+  }),
   after: exact('`next` of the page before.'),
 });
 
 /** Routes of the audit: user, object, time and address of changes (docs/authentication.md#audit). */
-export function auditRoutes(api: RouteContext, repository: Pick<AuditRepository, 'list'>): void {
+export function auditRoutes(api: StoreContext): void {
   routes(api, 'audit')('GET', '/api/audit', {
     summary: 'Lists changes with who made them, when and from where',
     query: Filter,
@@ -48,7 +84,7 @@ export function auditRoutes(api: RouteContext, repository: Pick<AuditRepository,
       const limit = Number(query.limit ?? DEFAULT_LIMIT);
       if (limit < 1 || limit > MAX_LIMIT) throw wrong('limit', `must be from 1 to ${MAX_LIMIT}`);
       const after = query.after === undefined ? {} : { after: placeOf(query.after) };
-      const entries = await repository.list(filterOf(query), { limit: limit + 1, ...after });
+      const entries = await api.store.audit.list(filterOf(query), { limit: limit + 1, ...after });
       const shown = entries.slice(0, limit);
       const last = shown.at(-1);
       const next = entries.length <= limit || last === undefined ? null : `${last.at}.${last.id}`;
@@ -89,4 +125,116 @@ function changeOf({ at, namespace, before, after, resource: _, digest: __, ...en
     before: before === null ? null : JSON.parse(before),
     after: after === null ? null : JSON.parse(after),
   };
+}
+
+export interface Change {
+  /** Changed object, e.g. `EngineCluster adhoc-1`. */
+  readonly object: string;
+  /**
+   * Subject in the database's audit: kind of resource or name of another thing, and its name; null: only in the log,
+   * for objects that do not last (sessions).
+   */
+  readonly subject: { readonly kind: string; readonly name: string } | null;
+  /** Regarded object of an event; null: no event, for objects that do not last (sessions). */
+  readonly regarding: ChangedThing | null;
+  /** As it was; null: it was not there. */
+  readonly before: unknown;
+  /** As it is; null: it is gone. */
+  readonly after: unknown;
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    changes: Change[];
+  }
+}
+
+/** Longest body that an audit line repeats, in bytes. */
+const MAX_BODY = 16_384;
+
+/** Records for the audit what a call changes; written to the log when the call has succeeded. */
+export function recordChange(request: FastifyRequest, change: Change): void {
+  request.changes.push(change);
+}
+
+/**
+ * Writes a line for every change (who, from where, by which call, what, before and after) and for every call that was
+ * rejected. A call whose route records no change is written with what was sent. Never a credential: logins have no body
+ * here. What changed something is in the database's audit as well.
+ * @param isWrite whether a route may change something
+ */
+export function auditCalls(api: ApiContext, isWrite: (request: FastifyRequest) => boolean): void {
+  const { app, logger, onChange, authentication, auditWriter, clock } = api;
+  app.decorateRequest('changes');
+  app.addHook('onRequest', async (request) => {
+    request.changes = [];
+  });
+  app.addHook('onResponse', async (request, { statusCode: status }) => {
+    const { caller, changes, method, id: requestId } = request;
+    const [user, recognisedBy] = [caller?.name ?? null, caller?.by ?? null];
+    const path = pathOf(request);
+    const { address } = authentication.parts.originOf(request.raw);
+    const call = {
+      ...{ user, recognisedBy, loginMethod: caller?.method ?? null, address, method, path, status, requestId },
+    };
+    if (status === 401 || status === 403 || status === 429) {
+      logger.warn({ audit: call }, 'call rejected');
+      return;
+    }
+    if (status >= 400 || (changes.length === 0 && !isWrite(request))) return;
+    // None if they cannot be asked for now: the change is made, and reported without them.
+    const roles = [...((await caller?.roles().catch(() => null)) ?? [])];
+    const by = { user, recognisedBy, roles, address, call: `${method} ${path}`, requestId, manager: null };
+    const entryOf = (
+      { object, regarding, before, after }: Change,
+      action: AuditEntry['action'],
+      { kind, name }: NonNullable<Change['subject']>,
+      digest: string | null,
+    ): AuditEntry => {
+      const resource = regarding === 'gateway' ? null : regarding;
+      return {
+        ...{ id: randomUUID(), at: clock.now(), source: 'rest', action, kind, name, object, digest, ...by },
+        namespace: resource?.namespace ?? '',
+        // A rule of the rules file has no resource, and is known by its name.
+        resource: resource?.name ?? (digest === null ? '' : name),
+        ...{ before: auditText(before), after: auditText(after) },
+      };
+    };
+    for (const change of changes) {
+      const { object, subject, regarding, before, after } = change;
+      logger.info({ audit: { ...call, roles, object, before, after } }, 'changed');
+      if (auditWriter !== null && subject !== null && !isDeepStrictEqual(before, after)) {
+        const action = before === null ? 'create' : after === null ? 'delete' : 'change';
+        const digest = await digestAfter(api, change).catch(() => null);
+        auditWriter.add(entryOf(change, action, subject, digest));
+      }
+      if (regarding === null || user === null || recognisedBy === null) continue;
+      onChange({ object, regarding, before, after, user, recognisedBy, roles });
+    }
+    if (changes.length > 0) return;
+    const after = { query: request.query, sent: sentBody(request) };
+    logger.info({ audit: { ...call, ...after } }, 'changed');
+    const wholeCall = { object: `${method} ${path}`, subject: null, regarding: null, before: null, after };
+    auditWriter?.add(entryOf(wholeCall, 'change', { kind: 'Call', name: path }, null));
+  });
+}
+
+/** Digest of what a call left of a resource or a rule of the rules file, so that the same change is not recorded as one of its source. */
+async function digestAfter({ operator }: ApiContext, { subject, regarding }: Change): Promise<string | null> {
+  const audit = operator?.audit;
+  if (audit == null || regarding === null) return null;
+  if (regarding !== 'gateway') return audit.digestOfResource(regarding, regarding.uid);
+  return subject?.kind === routingRule.kind ? await audit.digestOfFileRule(subject.name) : null;
+}
+
+function sentBody(request: FastifyRequest): unknown {
+  const body = request.body;
+  if (!Buffer.isBuffer(body)) return body ?? null;
+  if (body.length > MAX_BODY) return `${body.length} bytes`;
+  const text = body.toString();
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
 }

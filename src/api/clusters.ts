@@ -1,67 +1,50 @@
 import { Type } from 'typebox';
-import type { ClusterChanges } from '../gateway/health/clusterChanges.ts';
 import { declaredFields } from '../kinds/engineCluster/declaredFields.ts';
+import { RESOURCE_GROUP_CONFIGURATION } from '../kinds/resourceGroupConfiguration/spec.ts';
+import { RegistryCluster } from '../model/registryCluster.ts';
 import type { Controller } from '../operator/reconcile/controller.ts';
-import {
-  activationVersion,
-  type ClusterRegistry,
-  type InventoryCluster,
-} from '../operator/registry/clusterRegistry.ts';
+import { activationVersion, type InventoryCluster } from '../operator/registry/clusterRegistry.ts';
 import { activeClustersOf, newQueriesWithout } from '../routing/explanation.ts';
 import { type ClusterEntry, takesNewQueries } from '../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
-import type { RunningQueryRow } from '../store/store.ts';
-import {
-  ClusterDetails,
-  ClusterState,
-  Drain,
-  HeldDeletionList,
-  LISTED_QUERIES,
-  Scaling,
-  SwitchedCluster,
-} from './answers/clusters.ts';
-import { recordChange } from './auth/audit.ts';
+import type { ApiContext } from './apiContext.ts';
+import { recordChange } from './audit.ts';
 import { ClusterInPath, registryWrites, unknownCluster } from './registry.ts';
-import { ListPage, listPageOf, notFound, type RouteContext, routes, sent } from './routes.ts';
-import { Force, iso, isoOrNull, reference } from './schemas.ts';
-
-/** Queries that clients follow on a cluster, on all replicas; `complete` is false while the database is unavailable. */
-export type ClusterQueriesLookup = (
-  cluster: string,
-) => Promise<{ readonly queries: readonly RunningQueryRow[]; readonly complete: boolean }>;
-
-/**
- * Number of queries queued for a routing group on all replicas; `complete` is false while the database is unavailable.
- */
-export type WaitingQueriesCount = (group: string) => Promise<{ readonly count: number; readonly complete: boolean }>;
-
-export interface ClusterParts {
-  readonly registry: ClusterRegistry;
-  readonly inventory: () => readonly InventoryCluster[];
-  readonly table: RoutingTableHolder;
-  readonly clusterChanges: ClusterChanges;
-  readonly replica: string;
-  /** `routing.defaultRoutingGroup`. */
-  readonly defaultGroup: string;
-  readonly runningQueries: ClusterQueriesLookup;
-  readonly waitingQueries: WaitingQueriesCount;
-}
+import { ListPage, listPageOf, notFound, routes, sent } from './routes.ts';
+import {
+  type Answer,
+  count,
+  Force,
+  flagField,
+  integerField,
+  iso,
+  isoOrNull,
+  list,
+  nullable,
+  objectOf,
+  objectOrNull,
+  objects,
+  oneOf,
+  optionalTextField,
+  reference,
+  textField,
+  textOrNull,
+  time,
+} from './schemas.ts';
 
 const Activation = Type.Object({
-  active: Type.Boolean({ description: 'Whether it takes new queries.' }),
-  version: Type.Optional(
-    Type.String({
-      maxLength: 64,
-      description: 'As the cluster was switched when it was looked at: 409 where somebody has switched it since.',
-    }),
-  ),
+  active: flagField('Whether it takes new queries.'),
+  version: optionalTextField({
+    maxLength: 64,
+    description: 'As the cluster was switched when it was looked at: 409 where somebody has switched it since.',
+  }),
 });
 
 /**
  * Clusters with health, override, origin and conditions, and the switch that overrides `active`
  * (docs/rest-api.md#clusters-and-their-resources).
  */
-export function clusterRoutes(api: RouteContext & ClusterParts): void {
+export function clusterRoutes(api: ApiContext): void {
   const { inventory, table } = api;
   const route = routes(api, 'clusters');
   const { setActive } = registryWrites(api);
@@ -122,7 +105,7 @@ const GroupInPath = Type.Object({
 });
 
 /** Routes of the queries that clusters still run, and of the capacity that groups need (docs/limits.md#scaling-with-keda). */
-function capacityRoutes(api: RouteContext & ClusterParts): void {
+function capacityRoutes(api: ApiContext): void {
   const { table, runningQueries, clusterChanges } = api;
   const route = routes(api, 'cluster registry');
 
@@ -174,7 +157,7 @@ function capacityRoutes(api: RouteContext & ClusterParts): void {
  * (docs/reliability.md#a-source-that-loses-most-of-its-resources).
  */
 export function heldDeletionRoutes(
-  api: RouteContext,
+  api: ApiContext,
   controller: Pick<Controller, 'heldDeletions' | 'confirmDeletions'>,
 ): void {
   const route = routes(api, 'cluster registry');
@@ -243,7 +226,7 @@ function resourceState(resource: NonNullable<InventoryCluster['resource']>): Clu
 }
 
 /** All that is known of a cluster. */
-function clusterDetails(cluster: InventoryCluster, api: ClusterParts): ClusterDetails {
+function clusterDetails(cluster: InventoryCluster, api: ApiContext): ClusterDetails {
   const { table, clusterChanges, replica, defaultGroup } = api;
   const { name, routable, resource } = cluster;
   const { clusters } = table.current;
@@ -295,7 +278,7 @@ function switchedVersion({ routable, resource }: InventoryCluster): string {
 async function scalingOf(
   group: string,
   members: readonly ClusterEntry[],
-  { table, runningQueries, waitingQueries }: ClusterParts,
+  { table, runningQueries, waitingQueries }: ApiContext,
 ): Promise<Scaling> {
   let running = 0;
   let queuedThere = 0;
@@ -328,3 +311,233 @@ async function scalingOf(
     complete,
   };
 }
+
+const Condition = Type.Object({
+  type: Type.String(),
+  status: oneOf(['True', 'False', 'Unknown']),
+  reason: Type.String(),
+  message: Type.String(),
+  observedGeneration: Type.Optional(Type.Integer()),
+  lastTransitionTime: textField('RFC 3339.'),
+});
+
+/** A resource, where it is written and what its status states. */
+export const DeclaredResource = Type.Object({
+  namespace: Type.String(),
+  name: Type.String(),
+  generation: Type.Integer(),
+  place: textField("Where it is written: a file's path and document, or its key."),
+  managers: objects(
+    'Kubernetes: field managers of its spec (a GitOps controller, kubectl, engine-gateway-api for REST).',
+    { manager: Type.String(), fields: Type.Array(Type.String()) },
+  ),
+  paused: flagField('Reconciling is paused by annotation.'),
+  conditions: list(Condition, 'As its status has them.'),
+});
+
+/** A cluster as people who run the gateway look at it. */
+export const ClusterState = objectOf(
+  { $id: 'ClusterState' },
+  {
+    name: textField('Registry name.'),
+    routed: flagField("False: its resource was never valid, or its name is another resource's."),
+    proxyTo: textOrNull('Null while it is not routed.'),
+    externalUrl: textOrNull(),
+    routingGroup: textOrNull(),
+    active: flagField('False: it is switched off.'),
+    takesNewQueries: flagField('It is active and HEALTHY.'),
+    specActive: nullable(Type.Boolean(), 'What its resource declares; null for a row.'),
+    override: objectOrNull('A run-time override of what its resource declares.', {
+      active: Type.Boolean(),
+      by: textField('Who asked for it.'),
+      at: textOrNull('RFC 3339.'),
+    }),
+    differs: flagField('The override says otherwise than the resource.'),
+    status: oneOf(['PENDING', 'HEALTHY', 'UNHEALTHY'], 'Of the last health check.'),
+    reason: textField('Why the last health check said so.'),
+    ejection: nullable(
+      oneOf(['ejected', 'trial']),
+      'After real requests failed: no new queries, or a share of them on trial.',
+    ),
+    flappingSince: textOrNull('Begin of the first of several ejections, RFC 3339.'),
+    queued: nullable(Type.Integer(), 'Null where the kind of check counts none.'),
+    running: nullable(Type.Integer()),
+    workers: nullable(Type.Integer()),
+    maxRunningQueries: nullable(
+      Type.Integer(),
+      'Queries that may run on it at a time; null: the gateway sets no limit.',
+    ),
+    origin: oneOf(
+      ['kubernetes', 'directory', 'database', 'row'],
+      'Where it is declared; row: by a gateway that ran before, without a resource.',
+    ),
+    resource: nullable(DeclaredResource, 'Null for a row.'),
+    discovery: objectOrNull('What makes the resource of a Service; null: somebody declared it.', {
+      name: textField('Name of the discovery, in the namespace of the resource.'),
+      service: textOrNull('`namespace/name` of the Service.'),
+    }),
+  },
+);
+export type ClusterState = Answer<typeof ClusterState>;
+
+/** Handling of new queries of a routing group without active clusters. */
+export const NewQueries = Type.Union(
+  [
+    Type.Object({
+      outcome: oneOf(['fallback', 'default'], 'Clusters of a fallback, or of the default group, take them.'),
+      routingGroup: Type.String(),
+      clusters: list(Type.String(), 'That take new queries now, by name.'),
+    }),
+    Type.Object({
+      outcome: Type.Literal('wait', {
+        description: 'They wait for a cluster; others, and after that time, are refused.',
+      }),
+      maxQueued: Type.Integer(),
+      maxWaitMillis: Type.Integer(),
+    }),
+    Type.Object({ outcome: Type.Literal('refused', { description: 'Clients get NO_NODES_AVAILABLE.' }) }),
+  ],
+  {
+    $id: 'NewQueries',
+    description:
+      'What new queries of a routing group get when none of its clusters takes any; those that a rule sends there with onUnavailable: reject are refused in any case.',
+  },
+);
+export type NewQueries = Answer<typeof NewQueries>;
+
+export const ClusterDetails = Type.Object(
+  {
+    ...ClusterState.properties,
+    version: textField('Changes whenever somebody switches it on or off.'),
+    checkedAt: textOrNull('End of the last health check, RFC 3339; null before the first.'),
+    sharesUrlWith: list(
+      Type.String(),
+      'Other clusters with the same proxyTo: their counts and health are those of one engine.',
+    ),
+    group: objectOrNull('Its routing group; null while it is not routed.', {
+      name: Type.String(),
+      isDefault: flagField('Queries that nothing else decides on go there.'),
+      others: list(Type.String(), 'Its other clusters that take new queries now.'),
+      withoutTakers: reference(NewQueries),
+    }),
+    replica: textField('Which process answers: health and changes are as it saw them.'),
+    changes: objects('Its last states, the newest first, since the process started: at most 50.', {
+      since: textField('RFC 3339.'),
+      status: ClusterState.properties.status,
+      reason: textField('Why, when it began.'),
+      active: flagField('False: it was switched off.'),
+    }),
+    fields: objects('What its resource declares against what is in force; empty for a row.', {
+      field: textField('Name below spec.'),
+      declared: Type.Unknown({ description: 'By its resource; null: it is not declared.' }),
+      inForce: Type.Unknown({ description: 'Null: nothing.' }),
+      differs: Type.Boolean(),
+      managers: list(Type.String(), 'Kubernetes: who owns the field.'),
+    }),
+  },
+  { $id: 'ClusterDetails', description: 'A cluster with all that is known of it.' },
+);
+export type ClusterDetails = Answer<typeof ClusterDetails>;
+
+export const SwitchedCluster = objectOf(
+  { $id: 'SwitchedCluster' },
+  {
+    ...RegistryCluster.properties,
+    version: textOrNull(
+      'As switched by this call, to switch it back unless somebody else has switched it since; null where somebody has already.',
+    ),
+  },
+);
+export type SwitchedCluster = Answer<typeof SwitchedCluster>;
+
+/** Queries that a response lists; `runningQueries` counts all. */
+export const LISTED_QUERIES = 100;
+
+export const Drain = Type.Object({
+  cluster: textField('Name of the cluster.'),
+  active: flagField('Whether it takes new queries.'),
+  drained: flagField(
+    'Not active and settled, no query left, and all replicas could be asked: the cluster may be deleted.',
+  ),
+  settled: flagField(
+    'It has taken no new queries for 5 seconds: no replica can have begun one that others do not know.',
+  ),
+  complete: flagField("False while the database is unavailable: then only this replica's own queries are counted."),
+  runningQueries: integerField('Queries that clients are following through any replica.'),
+  oldestSince: nullable(time('When the oldest of them began.')),
+  queries: objects(`The oldest ${LISTED_QUERIES} of them.`, {
+    queryId: Type.String(),
+    since: time('When it began.'),
+    lastRequest: time('When its client asked for it last, to the minute.'),
+  }),
+  reported: Type.Union(
+    [
+      Type.Object({
+        running: nullable(Type.Integer()),
+        queued: nullable(Type.Integer()),
+        checkedAt: time('When the cluster was asked.'),
+      }),
+      Type.Null(),
+    ],
+    {
+      description:
+        'What the cluster itself said at its last health check, queries of other clients included; null where its kind of check gives no counts.',
+    },
+  ),
+});
+export type Drain = Answer<typeof Drain>;
+
+/** Metrics for a program that scales the clusters of a routing group. */
+export const Scaling = Type.Object({
+  group: textField('The routing group.'),
+  queued: count('Queries that wait for the group, on all replicas; wake a cluster while it is above 0.'),
+  running: count('Queries that run on its clusters.'),
+  demand: count('Both, and queries in the queues of its clusters: what clusters are needed for.'),
+  capacity: nullable(
+    count('Queries that may run at a time on its healthy clusters and in the group.'),
+    'Null: there is no limit.',
+  ),
+  clusters: Type.Object({
+    registered: count('Clusters of the group.'),
+    active: count('Those of them that take new queries.'),
+    healthy: count('Those of the active ones whose last check was good.'),
+  }),
+  complete: flagField("False while the database is unavailable: then only this replica's own queries are counted."),
+});
+export type Scaling = Answer<typeof Scaling>;
+
+/** Losses of resources that are not believed yet. */
+export const HeldDeletionList = Type.Object({
+  losses: Type.Array(
+    Type.Object({
+      kind: textField('Kind of the resources.'),
+      namespace: textField('Namespace of the resources.'),
+      held: integerField('Resources that the source has lost and that stay routed.'),
+      left: integerField('Such resources that the source still has.'),
+      since: time('When this replica noticed it.'),
+      until: nullable(time('When the loss is believed without a confirmation.')),
+      names: list(Type.String(), '`namespace/name` of the first 20 of them.'),
+    }),
+  ),
+});
+export type HeldDeletionList = Answer<typeof HeldDeletionList>;
+
+/** Declaration of a resource in the tables of resource groups, for one environment. */
+export const DeclaredGroups = Type.Object(
+  {
+    namespace: textField(`Of the ${RESOURCE_GROUP_CONFIGURATION}.`),
+    name: textField(`Of the ${RESOURCE_GROUP_CONFIGURATION}.`),
+    environment: textField('Environment of the groups.'),
+    resourceGroupIds: list(Type.Integer(), 'Its groups that have a row. All selectors of these are its as well.'),
+    properties: list(Type.String(), 'Global properties that it declares.'),
+    drift: objectOrNull('What somebody else changed of it since it was written; null: nothing.', {
+      at: textField('When it was noticed, RFC 3339.'),
+      repaired: flagField('Whether it was put right.'),
+      count: integerField('How many rows differed.'),
+      differences: list(Type.String(), 'Some of them in words.'),
+    }),
+    resource: nullable(DeclaredResource, 'Null: it was deleted, and its rows are about to be.'),
+  },
+  { $id: 'DeclaredGroups', description: 'Rows of resource groups that a resource declares.' },
+);
+export type DeclaredGroups = Answer<typeof DeclaredGroups>;

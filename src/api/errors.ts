@@ -30,30 +30,16 @@ type ErrorForm = (body: ReturnType<GatewayError['toBody']>, status: number) => u
 export function errorHandler(logger: Logger, form: ErrorForm = (body) => body) {
   return (error: unknown, request: FastifyRequest, reply: FastifyReply): void => {
     const gatewayError = toGatewayError(error);
-    if (gatewayError === null) {
-      logger.error(
-        { err: error, requestId: request.id, method: request.method, path: pathOf(request) },
-        'api call failed',
-      );
-      const hidden = new GatewayError(
-        'EG_INTERNAL',
-        `A defect of the gateway; its log has the details under request id ${request.id}.`,
-      );
-      reply.code(hidden.status).send(form(hidden.toBody(), hidden.status));
-      return;
-    }
-    if (gatewayError.status >= 500) {
-      logger.warn(
-        { err: gatewayError, requestId: request.id, method: request.method, path: pathOf(request) },
-        'api call failed',
-      );
-    }
-    const retry = gatewayError.retryAfterSeconds ?? (gatewayError.status === 503 ? DEFAULT_RETRY_SECONDS : undefined);
+    const { id: requestId, method } = request;
+    const path = pathOf(request);
+    if (gatewayError === null) logger.error({ err: error, requestId, method, path }, 'api call failed');
+    else if (gatewayError.status >= 500) logger.warn({ err: gatewayError, requestId, method, path }, 'api call failed');
+    const text = `A defect of the gateway; its log has the details under request id ${request.id}.`;
+    const failure = gatewayError ?? new GatewayError('EG_INTERNAL', text);
+    const { status } = failure;
+    const retry = failure.retryAfterSeconds ?? (status === 503 ? DEFAULT_RETRY_SECONDS : undefined);
     if (retry !== undefined) reply.header('Retry-After', String(Math.max(1, Math.ceil(retry))));
-    reply
-      .code(gatewayError.status)
-      .type('application/json; charset=utf-8')
-      .send(form(gatewayError.toBody(), gatewayError.status));
+    reply.code(status).type('application/json; charset=utf-8').send(form(failure.toBody(), status));
   };
 }
 

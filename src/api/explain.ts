@@ -1,38 +1,21 @@
 import { Type } from 'typebox';
-import { DescribedRequest, type ExplainRequest } from '../gateway/analysis/explainRequest.ts';
+import { DescribedRequest } from '../gateway/analysis/explainRequest.ts';
 import { GatewayError } from '../model/errors.ts';
 import type { ProductNames } from '../model/names.ts';
 import { isQueuedId } from '../routing/queryId.ts';
 import { type QueryDecision, readCandidates, type StoredDecision } from '../routing/storedDecision.ts';
 import { readTrace } from '../rules/storedTrace.ts';
-import type { QueryHistoryRepository } from '../store/historyRepository.ts';
-import type { TransactionRepository } from '../store/owners.ts';
 import type { QueryOutcomeRecord } from '../store/queryOutcome.ts';
-import type { QueuedQueryRepository } from '../store/queuedQueryRepository.ts';
-import type { HistoryWriter, QueryRecord, QueuedQueryRow } from '../store/store.ts';
-import { outcomeResponse } from './answers/outcome.ts';
-import { nullable } from './answers/response.ts';
+import type { QueryRecord, QueuedQueryRow } from '../store/store.ts';
+import { outcomeResponse } from './answers/queries.ts';
 import { Explanation, RoutedQuery } from './answers/routing.ts';
-import { type Caller, queryUserOf } from './auth/caller.ts';
-import { changeRules, explainAll } from './auth/endpointAccess.ts';
+import type { ApiContext, RuleParts, StoreContext } from './apiContext.ts';
+import { type Caller, changeRules, explainAll, queryUserOf } from './auth/endpointAccess.ts';
 import { callerOf, requireAccess } from './auth/guard.ts';
-import type { ListQueue, QueueEntry } from './queue.ts';
-import { notFound, type RouteContext, routes, sent } from './routes.ts';
+import type { ListQueue, QueueEntry } from './queries.ts';
+import { notFound, routes, sent } from './routes.ts';
 import { RuleToTry, wholeRule } from './rules.ts';
-
-/** The outcome of a query, also one that is not in the database yet; null if it is missing. */
-export type OutcomeLookup = (queryId: string) => Promise<QueryOutcomeRecord | null>;
-
-export interface ExplainParts {
-  readonly explain: ExplainRequest;
-  readonly history: QueryHistoryRepository;
-  readonly transactions: Pick<TransactionRepository, 'get'>;
-  readonly buffered: HistoryWriter['findBuffered'];
-  readonly outcomes: OutcomeLookup;
-}
-
-/** Queries that wait, or waited, and the list of those that wait; null if none do. */
-type QueuedQueries = Pick<QueuedQueryRepository, 'get'> | null;
+import { nullable } from './schemas.ts';
 
 const TriedRequest = Type.Object(
   { ...DescribedRequest.properties, rule: Type.Optional(nullable(RuleToTry)) },
@@ -40,17 +23,11 @@ const TriedRequest = Type.Object(
 );
 const QueryInPath = Type.Object({ queryId: Type.String({ description: 'Id of the query.' }) });
 
-/** Routes that explain requests and past queries (docs/rest-api.md#routing-explained). */
-export function explainRoutes(
-  api: RouteContext,
-  { explain, history, transactions, buffered, outcomes }: ExplainParts,
-  queued: QueuedQueries,
-  listQueue: ListQueue | null,
-): void {
+/** The route that explains a request (docs/rest-api.md#routing-explained). */
+export function explainRoute(api: ApiContext, { explain }: RuleParts): void {
   const { names } = api;
-  const route = routes(api, 'routing');
 
-  route('POST', '/api/explain', {
+  routes(api, 'routing')('POST', '/api/explain', {
     summary: 'Explains where a request would go',
     description:
       'Nothing is sent and no external service is asked. A statement with a transaction id goes to the cluster that began the transaction. With `rule`, as if that rule were in force in place of the one of its name: it is not stored. A call with `rule` needs the right to change rules. Callers without ADMIN explain requests of their own: `user` and the header of the user are theirs, `groups` is left out, and there is no other line that names a user.',
@@ -64,15 +41,21 @@ export function explainRoutes(
       const own = isForAll ? described : ownRequest(described, caller, names, explain.identityHeaders);
       if (rule !== null) await requireAccess(request, changeRules);
       const transactionId = explain.transactionOf(own);
-      const began = transactionId === null ? null : await transactions.get(transactionId);
+      const began = transactionId === null ? null : ((await api.store?.transactions.get(transactionId)) ?? null);
       if (rule !== null) return await explain.withRule(own, wholeRule(rule.name, rule, 'rule.'), began);
       const explanation: Explanation = await explain(own, began);
       // Only callers with rights to rules see their content; their effects on the caller's own request are not secret.
       return isForAll ? explanation : { ...explanation, conditions: [] };
     },
   });
+}
 
-  route('GET', '/api/queries/:queryId', {
+/** The route of a query of the history (docs/rest-api.md#routing-explained). */
+export function queryDetailsRoute(api: StoreContext, listQueue: ListQueue): void {
+  const { buffered, outcomes } = api;
+  const { history, queuedQueries: queued } = api.store;
+
+  routes(api, 'routing')('GET', '/api/queries/:queryId', {
     summary: 'Shows where a query went and why, and how it ended',
     description: 'Callers without the role ADMIN see their own queries.',
     params: QueryInPath,
@@ -81,7 +64,7 @@ export function explainRoutes(
     handle: async ({ request, params: { queryId } }) => {
       // NUL is in no id, and PostgreSQL rejects it.
       const isPossible = !queryId.includes('\0');
-      const row = queued !== null && isQueuedId(queryId) ? await queued.get(queryId) : null;
+      const row = isQueuedId(queryId) ? await queued.get(queryId) : null;
       // One that waited is in the history under the id that its cluster gave it.
       const recorded = row?.engineId ?? queryId;
       const outcome = isPossible ? await outcomes(recorded) : null;
@@ -95,7 +78,7 @@ export function explainRoutes(
         throw notFound(`There is no query ${queryId.slice(0, 100)} in the history.`);
       }
       const isQueued = outcome === null && (row?.state === 'waiting' || row?.state === 'submitting');
-      const entry = isQueued ? (await listQueue?.())?.find(({ id }) => id === queryId) : undefined;
+      const entry = isQueued ? (await listQueue()).find(({ id }) => id === queryId) : undefined;
       const query = { ...(await routedQuery(record, row, queued, outcome)), queue: queuePlace(entry) };
       const { decision } = query;
       // Only callers with rights to rules see their content.
@@ -129,13 +112,13 @@ async function maySee(caller: Caller | null, record: QueryRecord): Promise<boole
 async function routedQuery(
   record: QueryRecord,
   row: QueuedQueryRow | null,
-  queued: QueuedQueries,
+  queued: StoreContext['store']['queuedQueries'],
   outcome: QueryOutcomeRecord | null,
 ): Promise<Omit<RoutedQuery, 'queue'>> {
   const { queryId, queryText, user, source, routingGroup, cluster, backendUrl, externalUrl, created } = record;
   const decision = record.decision === null ? null : readDecision(record.decision);
   const queuedAs = row?.id ?? decision?.queuedAs ?? null;
-  const waited = row ?? (queuedAs === null ? null : ((await queued?.get(queuedAs)) ?? null));
+  const waited = row ?? (queuedAs === null ? null : await queued.get(queuedAs));
   return {
     ...{ queryId, queryText, user, source, routingGroup, cluster, backendUrl, externalUrl },
     received: waited === null ? null : new Date(waited.created).toISOString(),

@@ -6,10 +6,11 @@ import { environmentsOf, type GroupRows, type StoredGroups, storedGroups } from 
 import { isQueryType, queryTypes } from '../model/selector.ts';
 import type { GroupTables } from '../operator/registry/groupWrites.ts';
 import { type GroupCriteria, type GroupSelection, matchingSelectors, selectGroup } from '../rules/groupSelection.ts';
-import { nullable } from './answers/response.ts';
 import { GroupExplanation } from './answers/routing.ts';
+import type { ApiContext } from './apiContext.ts';
 import { malformed } from './errors.ts';
-import { notFound, type RouteContext, routes, sent } from './routes.ts';
+import { notFound, routes, sent } from './routes.ts';
+import { nullable, objectOf } from './schemas.ts';
 
 const text = (maxLength: number, description: string) =>
   Type.Optional(nullable(Type.String({ maxLength }), description));
@@ -35,13 +36,13 @@ const GroupQuestion = Type.Object(
     ),
     queryType: text(64, `Resource group query type: ${queryTypes.join(', ')}, or another; unknown when absent.`),
     resourceEstimates: Type.Optional(
-      Type.Object(
+      objectOf(
+        { additionalProperties: false, description: 'What the client sent as `X-Engine-Resource-Estimate`.' },
         {
           executionTime: text(64, 'A duration such as 5m.'),
           cpuTime: text(64, 'A duration such as 1h.'),
           peakMemory: text(64, 'A size such as 5GB.'),
         },
-        { additionalProperties: false, description: 'What the client sent as `X-Engine-Resource-Estimate`.' },
       ),
     ),
   },
@@ -50,7 +51,7 @@ const GroupQuestion = Type.Object(
 type GroupQuestion = Static<typeof GroupQuestion>;
 
 /** Which resource group engines choose for a query, by the tables (docs/resource-groups.md#which-group-takes-a-query). */
-export function groupExplainRoute(api: RouteContext, stores: GroupTables): void {
+export function groupExplainRoute(api: ApiContext, stores: GroupTables): void {
   routes(api, 'resource groups')('POST', '/api/resourcegroups/explain', {
     summary: 'Explains which resource group engines choose for a query',
     description: 'By the tables as they are; no engine is asked. Exact-match selectors are not looked at.',

@@ -1,24 +1,13 @@
 import { type Static, Type } from 'typebox';
-import type { Clock } from '../model/clock.ts';
 import { isQueuedId } from '../routing/queryId.ts';
 import type { RoutingTable } from '../routing/routingTable.ts';
-import type { RoutingTableHolder } from '../routing/tableHolder.ts';
-import type { QueryHistoryRepository } from '../store/historyRepository.ts';
-import type { QueryCount, QueryCounts } from '../store/queryCounts.ts';
-import type { QueryList } from '../store/queryList.ts';
-import type { QueuedQueryRepository } from '../store/queuedQueryRepository.ts';
-import type { HistoryFilter, QueryListRow } from '../store/store.ts';
+import type { QueryCount } from '../store/queryCounts.ts';
+import type { HistoryFilter, QueryListRow, Store } from '../store/store.ts';
 import { HistoryRow, SearchRow } from './answers/queries.ts';
-import { type Answer, nullable } from './answers/response.ts';
+import type { StoreContext } from './apiContext.ts';
 import { visibleUser } from './auth/guard.ts';
-import { type RouteContext, routes, searchText, sent } from './routes.ts';
-import { iso, withoutNulls } from './schemas.ts';
-
-/** The history, and queries that waited, by the gateway's own ids; null if none do. */
-interface HistorySearch {
-  readonly history: QueryHistoryRepository;
-  readonly queued: Pick<QueuedQueryRepository, 'get'> | null;
-}
+import { routes, searchText, sent } from './routes.ts';
+import { type Answer, integerField, iso, nullable, objectOrNull, textField, withoutNulls } from './schemas.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -47,10 +36,10 @@ const HistoryQuery = Type.Object({
   from: time,
   to: time,
   after: Type.Optional(
-    nullable(
-      Type.Object({ captureTime: Millis, queryId: Type.String({ maxLength: 1024 }) }),
-      'A row of the page before: only rows after it are found, however deep that is.',
-    ),
+    objectOrNull('A row of the page before: only rows after it are found, however deep that is.', {
+      captureTime: Millis,
+      queryId: Type.String({ maxLength: 1024 }),
+    }),
   ),
 });
 const HistoryRows = Type.Object({ total: Type.Integer(), rows: Type.Array(HistoryRow) });
@@ -73,27 +62,21 @@ const DistributionQuery = Type.Object({
 const Share = Type.Object({ backendUrl: Type.String(), queryCount: Type.Integer(), name: Type.String() });
 const Distribution = Type.Object({
   totalBackendCount: Type.Integer(),
-  offlineBackendCount: Type.Integer({ description: 'Inactive clusters.' }),
-  onlineBackendCount: Type.Integer({ description: 'Active clusters.' }),
+  offlineBackendCount: integerField('Inactive clusters.'),
+  onlineBackendCount: integerField('Active clusters.'),
   healthyBackendCount: Type.Integer(),
-  unhealthyBackendCount: Type.Integer({ description: 'Clusters that are not HEALTHY.' }),
+  unhealthyBackendCount: integerField('Clusters that are not HEALTHY.'),
   totalQueryCount: Type.Integer(),
   averageQueryCountMinute: Type.Number(),
   averageQueryCountSecond: Type.Number(),
   distributionChart: Type.Array(Share),
   lineChart: Type.Record(Type.String(), Type.Array(Type.Object({ epochMillis: Type.Integer(), ...Share.properties }))),
-  startTime: Type.String({ description: 'Start of the process, ISO 8601.' }),
+  startTime: textField('Start of the process, ISO 8601.'),
 });
 
 /** The history for the web application, and its figures (docs/rest-api.md#calls-of-the-web-application). */
-export function historyRoutes(
-  api: RouteContext & { readonly table: RoutingTableHolder },
-  search: HistorySearch,
-  counts: QueryCounts,
-  clock: Clock,
-  startedAt: number,
-): void {
-  const { table } = api;
+export function historyRoutes(api: StoreContext): void {
+  const { table, store, clock, startedAt } = api;
   const route = routes(api, 'web application: history', 'envelope');
 
   route('POST', '/webapp/findQueryHistory', {
@@ -103,7 +86,7 @@ export function historyRoutes(
     body: { ...sent(HistoryQuery), isOptional: true },
     returns: ['The page.', HistoryRows],
     errors: [503],
-    handle: async ({ request, body }) => historyPage(body, visibleTo(await visibleUser(request)), search),
+    handle: async ({ request, body }) => historyPage(body, visibleTo(await visibleUser(request)), store),
   });
 
   route('POST', '/webapp/getDistribution', {
@@ -117,7 +100,7 @@ export function historyRoutes(
       const length = MINUTE * Math.max(1, Math.ceil((hours * 60) / MAX_POINTS));
       // The clocks of other replicas may be ahead.
       const range = { from: clock.now() - hours * HOUR, to: clock.now() + HOUR, length };
-      const points = hours === 0 ? [] : await counts.perInterval(range);
+      const points = hours === 0 ? [] : await store.queryCounts.perInterval(range);
       const ofQueries = figures(points, hours, namesByUrl(table.current));
       return { ...clusterCounts(table.current), ...ofQueries, startTime: iso(startedAt) };
     },
@@ -125,7 +108,7 @@ export function historyRoutes(
 }
 
 /** The search of the history for everybody: users find their own queries (docs/rest-api.md#routing-explained). */
-export function searchRoutes(api: RouteContext, search: HistorySearch, list: Pick<QueryList, 'ends'> | null): void {
+export function searchRoutes(api: StoreContext): void {
   routes(api, 'routing')('POST', '/api/history/search', {
     summary: 'Finds queries of the history, newest first',
     description:
@@ -135,22 +118,19 @@ export function searchRoutes(api: RouteContext, search: HistorySearch, list: Pic
     errors: [503],
     handle: async ({ request, body: { match = 'exact', ...query } }) => {
       const fixed = { match, ...visibleTo(await visibleUser(request)) };
-      const { total, rows } = await historyPage(query, fixed, search);
-      const ends = await list?.ends(rows.map(({ queryId }) => queryId));
-      return { total, rows: rows.map((row): SearchRow => ({ ...row, ...withoutNulls(ends?.get(row.queryId) ?? {}) })) };
+      const { total, rows } = await historyPage(query, fixed, api.store);
+      const ends = await api.store.queryList.ends(rows.map(({ queryId }) => queryId));
+      return { total, rows: rows.map((row): SearchRow => ({ ...row, ...withoutNulls(ends.get(row.queryId) ?? {}) })) };
     },
   });
 }
 
 /** The JSON views of the history under the gateway's own path (docs/compatibility.md#views-health-and-metrics). */
-export function viewRoutes(
-  api: RouteContext & { readonly table: RoutingTableHolder },
-  history: QueryHistoryRepository,
-): void {
+export function viewRoutes(api: StoreContext): void {
   const base = `${api.names.gatewayPath}/api`;
   const route = routes(api, 'views');
   const newest = async (user: string | null) =>
-    (await history.find(user === null ? {} : { user }, { offset: 0, limit: MAX_PAGE })).records;
+    (await api.store.history.find(user === null ? {} : { user }, { offset: 0, limit: MAX_PAGE })).records;
 
   route('GET', `${base}/queryHistory`, {
     summary: `The newest ${MAX_PAGE} queries`,
@@ -185,11 +165,11 @@ function visibleTo(user: string | null): HistoryFilter {
 async function historyPage(
   query: Static<typeof HistoryQuery>,
   fixed: HistoryFilter,
-  { history, queued }: HistorySearch,
+  { history, queuedQueries }: Store,
 ): Promise<Answer<typeof HistoryRows>> {
   const limit = query.size ?? 10;
   const offset = (Math.max(1, query.page ?? 1) - 1) * limit;
-  const filter = await idsOfClusters({ ...filterOf(query), ...fixed }, queued);
+  const filter = await idsOfClusters({ ...filterOf(query), ...fixed }, queuedQueries);
   const { after } = query;
   const place = after == null ? {} : { after: { created: after.captureTime, queryId: searchText(after.queryId) } };
   const { total, records } = await history.find(filter, { offset, limit, ...place });
@@ -211,9 +191,9 @@ export function namesByUrl(table: RoutingTable): ReadonlyMap<string, string> {
 }
 
 /** A query that waited is in the history under the id that its cluster gave it. */
-async function idsOfClusters(filter: HistoryFilter, queued: HistorySearch['queued']): Promise<HistoryFilter> {
+async function idsOfClusters(filter: HistoryFilter, queued: Store['queuedQueries']): Promise<HistoryFilter> {
   const { queryId } = filter;
-  if (queued === null || queryId === undefined || !isQueuedId(queryId)) return filter;
+  if (queryId === undefined || !isQueuedId(queryId)) return filter;
   return { ...filter, queryId: (await queued.get(queryId))?.engineId ?? queryId };
 }
 

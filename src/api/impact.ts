@@ -1,27 +1,13 @@
 import type { FastifyReply } from 'fastify';
 import { type Static, Type } from 'typebox';
-import type { ReplaySettings } from '../gateway/replay/replayJob.ts';
-import type { ReplayThread } from '../gateway/replay/replayThread.ts';
-import type { Clock } from '../model/clock.ts';
 import { GatewayError } from '../model/errors.ts';
-import type { RoutingRules } from '../operator/registry/routingRules.ts';
 import type { EditedRules, RuleEdit } from '../rules/replay/recordedRequest.ts';
 import type { RuleCompiler } from '../rules/ruleCompiler.ts';
-import type { JdbcSettings } from '../store/jdbcUrl.ts';
-import { nullable } from './answers/response.ts';
-import { RuleImpact } from './answers/rules.ts';
+import type { ApiContext, RuleParts } from './apiContext.ts';
 import { malformed } from './errors.ts';
-import { type RouteContext, routes, sent } from './routes.ts';
-import { ruleFields, wholeRule } from './rules.ts';
-import { iso, isoOrNull } from './schemas.ts';
-
-export interface ImpactParts {
-  readonly edited: RuleCompiler['edited'];
-  readonly replays: Pick<ReplayThread, 'run'>;
-  readonly database: JdbcSettings;
-  readonly settings: ReplaySettings;
-  readonly clock: Clock;
-}
+import { routes, sent } from './routes.ts';
+import { RuleImpact, ruleFields, wholeRule } from './rules.ts';
+import { iso, isoOrNull, nullable, objectOf } from './schemas.ts';
 
 /** Length of the range where no start is given, milliseconds. */
 const DAY_MS = 24 * 3_600_000;
@@ -41,7 +27,8 @@ const ImpactQuestion = Type.Object(
     user: exactly('Queries of this user only.'),
     source: exactly('Queries of this source only.'),
     changes: Type.Array(
-      Type.Object(
+      objectOf(
+        { additionalProperties: false },
         {
           name: Type.String({ minLength: 1, maxLength: 256, description: 'Name of the rule.' }),
           rule: nullable(
@@ -49,7 +36,6 @@ const ImpactQuestion = Type.Object(
             'The rule as it would be, in place of the one of its name or added; null: it would be deleted.',
           ),
         },
-        { additionalProperties: false },
       ),
       { minItems: 1, maxItems: 200, description: 'What would change, all at once.' },
     ),
@@ -62,9 +48,8 @@ const ImpactQuestion = Type.Object(
 
 /** Route for the effect of a rule change on the queries of the history (docs/rest-api.md#impact-of-a-change). */
 export function impactRoutes(
-  api: RouteContext,
-  rules: Pick<RoutingRules, 'byName'>,
-  { edited, replays, database, settings, clock }: ImpactParts,
+  api: ApiContext,
+  { routingRules, edited, replays, database, replaySettings: settings }: RuleParts,
 ): void {
   routes(api, 'routing rules')('POST', '/api/rules/impact', {
     summary: 'What a change of rules would do to the queries of the history',
@@ -76,7 +61,7 @@ export function impactRoutes(
     options: { config: { isRead: true } },
     handle: async ({ reply, body }): Promise<RuleImpact> => {
       const { user = null, source = null, queries = MAX_QUERIES, examples = 20, top = 20, changes } = body;
-      const range = rangeOf(body, clock.now());
+      const range = rangeOf(body, api.clock.now());
       const edits = changes.map(({ name, rule }, index): RuleEdit => {
         if (changes.findIndex((each) => each.name === name) < index) {
           throw malformed([{ field: `changes[${index}].name`, message: `is named twice; give each rule once` }]);
@@ -84,7 +69,7 @@ export function impactRoutes(
         return { name, rule: rule === null ? null : wholeRule(name, rule, `changes[${index}].rule.`) };
       });
       for (const [index, { name, rule }] of edits.entries()) {
-        if (rule !== null || rules.byName(name) !== null) continue;
+        if (rule !== null || routingRules.byName(name) !== null) continue;
         const message = `names no rule, so that nothing can be deleted; GET /api/rules lists the rules`;
         throw malformed([{ field: `changes[${index}].name`, message }]);
       }

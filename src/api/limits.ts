@@ -13,11 +13,79 @@ import type {
 import type { SpecWrite, SpecWriteContext } from '../operator/registry/resourceWrites.ts';
 import { newQueriesWithout } from '../routing/explanation.ts';
 import { takesNewQueries } from '../routing/routingTable.ts';
-import type { RoutingTableHolder } from '../routing/tableHolder.ts';
-import { GroupDetails, GroupState, LimitState } from './answers/limits.ts';
-import { type Call, ListPage, listPageOf, notFound, type RouteContext, routes } from './routes.ts';
-import { Force, reference } from './schemas.ts';
+import type { ApiContext } from './apiContext.ts';
+import { DeclaredResource, NewQueries } from './clusters.ts';
+import { type Call, ListPage, listPageOf, notFound, routes } from './routes.ts';
+import { type Answer, Force, flagField, nullable, objects, oneOf, reference, textField } from './schemas.ts';
 import { DeletedVersion, makeChange, requireNone, sentSpec, Version } from './writes.ts';
+
+const countOrNull = (description: string) => nullable(Type.Integer({ minimum: 0 }), description);
+
+const counts = {
+  running: countOrNull('Queries that run, on all replicas; null: not counted.'),
+  waiting: countOrNull('Submissions that wait.'),
+  refused: countOrNull(
+    'Submissions refused since counting began; of a limit that observes, those it would have refused.',
+  ),
+};
+
+const declared = {
+  inForce: flagField('Whether it, or its last version that was valid, is in force.'),
+  message: textField('What became of it, for people.'),
+  version: textField('Changes whenever what it declares does.'),
+  resource: DeclaredResource,
+};
+
+const Spec = Type.Record(Type.String(), Type.Unknown(), {
+  description: 'What it declares, as the spec of its kind has it; without name and class.',
+});
+
+/** A routing group: its clusters, and what is declared of it. */
+export const GroupState = Type.Object(
+  {
+    name: textField('Name of the routing group.'),
+    clusters: objects('Clusters that belong to it, by name.', {
+      name: Type.String(),
+      active: Type.Boolean(),
+      status: oneOf(['PENDING', 'HEALTHY', 'UNHEALTHY']),
+      takesNewQueries: flagField('It is active and HEALTHY.'),
+      maxRunningQueries: nullable(Type.Integer(), 'Null: no limit.'),
+    }),
+    spec: nullable(Spec, 'Null: no resource declares anything of it.'),
+    ...counts,
+    inForce: declared.inForce,
+    message: declared.message,
+    version: nullable(declared.version, 'Null where there is no resource.'),
+    resource: nullable(declared.resource, 'Null where there is none.'),
+  },
+  { $id: 'GroupState', description: 'A routing group with its clusters, limits and queue.' },
+);
+export type GroupState = Answer<typeof GroupState>;
+
+export const GroupDetails = Type.Object(
+  {
+    ...GroupState.properties,
+    isDefault: flagField('Queries that nothing else decides on go there.'),
+    withoutTakers: reference(NewQueries),
+  },
+  {
+    $id: 'GroupDetails',
+    description: 'A routing group, and what new queries get when none of its clusters takes any.',
+  },
+);
+export type GroupDetails = Answer<typeof GroupDetails>;
+
+export const LimitState = Type.Object(
+  {
+    namespace: Type.String(),
+    name: Type.String(),
+    spec: Spec,
+    ...counts,
+    ...declared,
+  },
+  { $id: 'LimitState', description: 'A limit of users or sources, and what became of it.' },
+);
+export type LimitState = Answer<typeof LimitState>;
 
 /** Calls on the declared resources of a kind: list, one of them, declaration, deletion. */
 interface DeclaredRoutes<Params extends TObject, State extends { readonly spec: unknown }, Spec extends object> {
@@ -29,9 +97,11 @@ interface DeclaredRoutes<Params extends TObject, State extends { readonly spec: 
   readonly update: TSchema;
   readonly State: TSchema;
   readonly Details: TSchema;
-  /** Summaries of the calls, and descriptions of what they return. */
-  readonly texts: Readonly<Record<'list' | 'order' | 'one' | 'put' | 'delete' | 'what', string>>;
-  readonly describe: { readonly list?: string; readonly put?: string; readonly delete?: string };
+  /** A resource in words, and the order of the list. */
+  readonly what: string;
+  readonly order: string;
+  /** Summaries and descriptions of the calls. */
+  readonly texts: Readonly<Record<'list' | 'one' | 'put' | 'delete', readonly [summary: string, description?: string]>>;
   /** Name of a resource in words and messages. */
   nameOf(path: Static<Params>): string;
   keyOf(state: State): string;
@@ -46,10 +116,10 @@ interface DeclaredRoutes<Params extends TObject, State extends { readonly spec: 
 }
 
 function declaredRoutes<Params extends TObject, State extends { readonly spec: unknown }, Spec extends object>(
-  api: RouteContext,
+  api: ApiContext,
   options: DeclaredRoutes<Params, State, Spec>,
 ): void {
-  const { tag, path, params, kind, State, texts, describe, find } = options;
+  const { tag, path, params, kind, State, what, texts, find } = options;
   const route = routes(api, tag);
   const one = `${path}/${Object.keys(params.properties)
     .map((name) => `:${name}`)
@@ -57,21 +127,21 @@ function declaredRoutes<Params extends TObject, State extends { readonly spec: u
   const write = async (call: Call, at: Static<Params>, change: (force: boolean) => Promise<SpecWrite>) => {
     const specNow = () => find(at)?.spec ?? null;
     const { name } = at as { readonly name: string };
-    const object = { object: `${texts.what} ${options.nameOf(at)}`, kind, name, before: specNow() };
+    const object = { object: `${what} ${options.nameOf(at)}`, kind, name, before: specNow() };
     await makeChange(api.names, call, object, ({ force }) => change(force), specNow);
   };
 
   route('GET', path, {
-    summary: texts.list,
-    description: [describe.list, 'Carries an ETag.'].filter(Boolean).join(' '),
+    summary: texts.list[0],
+    description: [texts.list[1], 'Carries an ETag.'].filter(Boolean).join(' '),
     query: ListPage,
-    returns: [texts.order, Type.Array(reference(State))],
+    returns: [options.order, Type.Array(reference(State))],
     hasTag: true,
     handle: ({ query }) => listPageOf(options.list(), query, options.keyOf),
   });
 
   route('GET', one, {
-    summary: texts.one,
+    summary: texts.one[0],
     params,
     returns: ['Its state.', reference(options.Details)],
     hasTag: true,
@@ -84,8 +154,8 @@ function declaredRoutes<Params extends TObject, State extends { readonly spec: u
   });
 
   route('PUT', one, {
-    summary: texts.put,
-    ...(describe.put === undefined ? {} : { description: describe.put }),
+    summary: texts.put[0],
+    description: texts.put[1],
     params,
     query: Force,
     body: sentSpec<Spec>(options.update),
@@ -98,13 +168,13 @@ function declaredRoutes<Params extends TObject, State extends { readonly spec: u
       await write(call, call.params, (force) => options.put(call.params, spec, { force, version }));
       const after = find(call.params);
       if (after !== null) return after;
-      throw new GatewayError('EG_CONFLICT', `the ${texts.what} ${options.nameOf(call.params)} was deleted meanwhile`);
+      throw new GatewayError('EG_CONFLICT', `the ${what} ${options.nameOf(call.params)} was deleted meanwhile`);
     },
   });
 
   route('DELETE', one, {
-    summary: texts.delete,
-    ...(describe.delete === undefined ? {} : { description: describe.delete }),
+    summary: texts.delete[0],
+    description: texts.delete[1],
     params,
     query: DeletedVersion,
     returns: ['Deleted.', null],
@@ -138,26 +208,23 @@ const KubernetesName = { minLength: 1, maxLength: 63, pattern: '^[a-z0-9]([-a-z0
  * Routing groups with their clusters, limits of users and sources, and what is declared of them
  * (docs/rest-api.md#groups-and-limits).
  */
-export function limitRoutes(
-  api: RouteContext & { readonly table: RoutingTableHolder; readonly defaultGroup: string },
-  limits: LimitRegistry,
-): void {
+export function limitRoutes(api: ApiContext, limits: LimitRegistry): void {
   const { table, defaultGroup } = api;
   declaredRoutes<typeof GroupInPath, GroupState, RoutingGroupSpec>(api, {
     ...{ tag: 'routing groups', path: '/api/groups', params: GroupInPath, kind: ROUTING_GROUP },
     ...{ update: GroupUpdate, State: GroupState, Details: GroupDetails },
+    ...{ what: 'routing group', order: 'By name.' },
     texts: {
-      list: 'All routing groups with their clusters, limits and queues',
-      order: 'By name.',
-      one: 'A routing group with its clusters, limits and queue',
-      put: 'Declares limits, queue and fallbacks of a routing group, or replaces what is declared',
-      delete: 'Deletes what is declared of a routing group',
-      what: 'routing group',
-    },
-    describe: {
-      list: 'Those that have clusters or a resource; a resource whose name another one holds is listed as well.',
-      put: 'The group need not have clusters yet.',
-      delete: 'Its clusters stay.',
+      list: [
+        'All routing groups with their clusters, limits and queues',
+        'Those that have clusters or a resource; a resource whose name another one holds is listed as well.',
+      ],
+      one: ['A routing group with its clusters, limits and queue'],
+      put: [
+        'Declares limits, queue and fallbacks of a routing group, or replaces what is declared',
+        'The group need not have clusters yet.',
+      ],
+      delete: ['Deletes what is declared of a routing group', 'Its clusters stay.'],
     },
     nameOf: ({ name }) => name,
     keyOf: ({ name }) => name,
@@ -175,15 +242,13 @@ export function limitRoutes(
   declaredRoutes<typeof LimitInPath, LimitState, QueryLimitSpec>(api, {
     ...{ tag: 'limits', path: '/api/limits', params: LimitInPath, kind: QUERY_LIMIT },
     ...{ update: LimitUpdate, State: LimitState, Details: LimitState },
+    ...{ what: 'query limit', order: 'By namespace and name.' },
     texts: {
-      list: 'All limits of users and sources, with how much of them is used',
-      order: 'By namespace and name.',
-      one: 'A limit, with how much of it is used',
-      put: 'Declares a limit, or replaces what it declares',
-      delete: 'Deletes a limit',
-      what: 'query limit',
+      list: ['All limits of users and sources, with how much of them is used'],
+      one: ['A limit, with how much of it is used'],
+      put: ['Declares a limit, or replaces what it declares'],
+      delete: ['Deletes a limit'],
     },
-    describe: {},
     nameOf: ({ namespace, name }) => `${namespace}/${name}`,
     keyOf: ({ namespace, name }) => `${namespace}/${name}`,
     list: () => limits.limits().map(limitState),

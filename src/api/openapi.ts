@@ -7,13 +7,14 @@ import { GlobalProperty, StoredGlobalProperty } from '../model/globalProperty.ts
 import { RegistryCluster, RegistryClusterInput } from '../model/registryCluster.ts';
 import { ResourceGroup, ResourceGroupCreate, ResourceGroupUpdate } from '../model/resourceGroup.ts';
 import { Selector, SelectorCreate, SelectorMatch, SelectorUpdate } from '../model/selector.ts';
-import { ClusterDetails, ClusterState, NewQueries, SwitchedCluster } from './answers/clusters.ts';
-import { GroupDetails, GroupState, LimitState } from './answers/limits.ts';
-import { QueryOutcome } from './answers/outcome.ts';
 import { Overview } from './answers/overview.ts';
-import { RuleState } from './answers/rules.ts';
-import type { SecurityScheme } from './auth/securitySchemes.ts';
-import { type RouteContext, routes } from './routes.ts';
+import { QueryOutcome } from './answers/queries.ts';
+import type { ApiContext } from './apiContext.ts';
+import type { SecurityScheme } from './auth/endpointAccess.ts';
+import { ClusterDetails, ClusterState, NewQueries, SwitchedCluster } from './clusters.ts';
+import { GroupDetails, GroupState, LimitState } from './limits.ts';
+import { routes } from './routes.ts';
+import { RuleState } from './rules.ts';
 import { ErrorBody, WebappError } from './schemas.ts';
 
 const shared = [
@@ -69,7 +70,7 @@ function optionalBodies(document: Parameters<TransformObject>[0]): ReturnType<Tr
 }
 
 /** `/openapi.json`, generated from the schemas the routes are checked with. */
-export function openapiRoute(api: RouteContext): void {
+export function openapiRoute(api: ApiContext): void {
   routes(api, 'pages')('GET', '/openapi.json', {
     summary: 'This document',
     returns: ['OpenAPI 3.1 document.', Type.Object({}, { additionalProperties: true })],

@@ -1,32 +1,28 @@
 import { Readable } from 'node:stream';
 import { type Static, Type } from 'typebox';
-import type { KillResult } from '../gateway/ownership/engineKills.ts';
-import type { Clock } from '../model/clock.ts';
+import { QueuePlaces } from '../gateway/admission/queuePlaces.ts';
 import { GatewayError } from '../model/errors.ts';
+import { isQueuedId } from '../routing/queryId.ts';
 import type { StoredDecision } from '../routing/storedDecision.ts';
-import type { QueryHistoryRepository } from '../store/historyRepository.ts';
 import type { ListedOutcome, QueryList, QueryListFilter } from '../store/queryList.ts';
 import { type QueryState, queryStates } from '../store/queryOutcome.ts';
-import type { QueryStatisticsRepository } from '../store/queryStatistics.ts';
-import type { RunningQueryRepository } from '../store/runningQueryRepository.ts';
 import { type StatisticsDimension, statisticsDimensions } from '../store/statisticsDimension.ts';
-import type { QueryRecord } from '../store/store.ts';
-import { outcomeResponse } from './answers/outcome.ts';
-import { LISTED_TEXT, ListedQuery, QueryPage, RunningQueryList, Statistics } from './answers/queries.ts';
-import { oneOf } from './answers/response.ts';
-import { recordChange } from './auth/audit.ts';
-import { type Caller, queryUserOf } from './auth/caller.ts';
+import type { QueryRecord, QueuedQueryRow } from '../store/store.ts';
+import {
+  LISTED_TEXT,
+  ListedQuery,
+  outcomeResponse,
+  QueryPage,
+  QueueList,
+  RunningQueryList,
+  Statistics,
+} from './answers/queries.ts';
+import type { StoreContext } from './apiContext.ts';
+import { recordChange } from './audit.ts';
+import { type Caller, queryUserOf } from './auth/endpointAccess.ts';
 import { callerOf, visibleUser } from './auth/guard.ts';
-import { notFound, type RouteContext, routes, searchText } from './routes.ts';
-import { iso } from './schemas.ts';
-
-export interface QueryParts {
-  readonly list: QueryList;
-  readonly statistics: QueryStatisticsRepository;
-  /** `dataStore.queryHistoryHoursRetention`. */
-  readonly keptHours: number;
-  readonly clock: Clock;
-}
+import { type Call, notFound, routes, searchText } from './routes.ts';
+import { iso, oneOf, optionalTextField } from './schemas.ts';
 
 const HOUR = 3_600_000;
 const MAX_PAGE = 1000;
@@ -61,21 +57,20 @@ const filters = {
   ),
   from: number('Milliseconds since 1970, inclusive.'),
   to: number('Milliseconds since 1970, exclusive.'),
-  state: Type.Optional(
-    Type.String({
-      pattern: `^(${state})(,(${state}))*$`,
-      description: 'How it ended; several with commas: `FAILED,LOST`.',
-    }),
-  ),
+  state: optionalTextField({
+    pattern: `^(${state})(,(${state}))*$`,
+    description: 'How it ended; several with commas: `FAILED,LOST`.',
+  }),
   minElapsedMillis: number('Shortest duration.'),
   maxElapsedMillis: number('Longest duration.'),
 };
 const Filter = Type.Object(filters);
 const ListQuery = Type.Object({
   ...filters,
-  limit: Type.Optional(
-    Type.String({ pattern: '^[0-9]{1,4}$', description: `Rows, up to ${MAX_PAGE}; ${DEFAULT_PAGE} when absent.` }),
-  ),
+  limit: optionalTextField({
+    pattern: '^[0-9]{1,4}$',
+    description: `Rows, up to ${MAX_PAGE}; ${DEFAULT_PAGE} when absent.`,
+  }),
   after: Type.Optional(Type.String({ maxLength: 1024, description: '`next` of the page before.' })),
 });
 const ExportQuery = Type.Object({
@@ -94,7 +89,9 @@ const StatisticsQuery = Type.Object({
 });
 
 /** Queries that have been, how they ended, and figures of them (docs/rest-api.md#queries-and-outcomes). */
-export function queryRoutes(api: RouteContext, { list, statistics, keptHours, clock }: QueryParts): void {
+export function queryRoutes(api: StoreContext): void {
+  const { keptHours, clock } = api;
+  const { queryList: list, queryStatistics: statistics } = api.store;
   const route = routes(api, 'queries');
 
   route('GET', '/api/queries', {
@@ -245,17 +242,6 @@ function cell(value: string | number | null): string {
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
-type RunningRecord = Pick<QueryRecord, 'user' | 'decision'>;
-
-export interface RunningParts {
-  readonly repository: Pick<RunningQueryRepository, 'list'>;
-  readonly history: Pick<QueryHistoryRepository, 'get'>;
-  readonly buffered: (queryId: string) => RunningRecord | null;
-  /** Ends a query by the engine's own call, in the name of a user. */
-  readonly kill: (queryId: string, user: string) => Promise<KillResult>;
-  readonly clock: Clock;
-}
-
 const MAX_LISTED = 1_000;
 /** Engines give up a query whose client has not asked for this long. */
 const ABANDONED_AFTER_MS = 300_000;
@@ -268,8 +254,8 @@ const RunningFilter = Type.Object({
 const IdInPath = Type.Object({ queryId: Type.String({ description: 'Id of the query.' }) });
 
 /** Queries that run, on all replicas, and their end (docs/rest-api.md#running-queries). */
-export function runningQueryRoutes(api: RouteContext, parts: RunningParts): void {
-  const { repository, history, buffered, kill, clock } = parts;
+export function runningQueryRoutes(api: StoreContext): void {
+  const { buffered, kill, clock, store } = api;
   const route = routes(api, 'routing');
 
   route('GET', '/api/queries/running', {
@@ -284,7 +270,7 @@ export function runningQueryRoutes(api: RouteContext, parts: RunningParts): void
       const now = clock.now();
       const who = { ...(user === undefined ? {} : { user }), seenSince: now - ABANDONED_AFTER_MS };
       const mayHave = own === null || user === own;
-      const rows = mayHave ? await repository.list({ ...filter, ...who }, MAX_LISTED + 1) : [];
+      const rows = mayHave ? await store.runningQueries.list({ ...filter, ...who }, MAX_LISTED + 1) : [];
       const queries = rows.slice(0, MAX_LISTED).map(({ started, lastSeen, ...row }) => ({
         ...{ ...row, since: iso(started), lastRequest: iso(lastSeen) },
         ageSeconds: Math.max(0, Math.floor((now - started) / 1000)),
@@ -303,7 +289,7 @@ export function runningQueryRoutes(api: RouteContext, parts: RunningParts): void
     handle: async ({ request, reply, params: { queryId } }) => {
       const own = await visibleUser(request);
       const isPossible = /^[\w-]{1,256}$/.test(queryId);
-      const record = isPossible ? (buffered(queryId) ?? (await history.get(queryId))) : null;
+      const record = isPossible ? (buffered(queryId) ?? (await store.history.get(queryId))) : null;
       const notRunning = notFound(`No query ${queryId.slice(0, 100)} of yours runs.`);
       if (!isPossible || (own !== null && record?.user !== own)) throw notRunning;
       const caller = callerOf(request);
@@ -325,7 +311,7 @@ export function runningQueryRoutes(api: RouteContext, parts: RunningParts): void
 }
 
 /** The name by which the cluster of a query knows a caller who ends it: of its own user the one that it was sent with. */
-function nameAtCluster(caller: Caller, record: RunningRecord | null): string {
+function nameAtCluster(caller: Caller, record: Pick<QueryRecord, 'user' | 'decision'> | null): string {
   if (record === null) return caller.name;
   const { user, decision } = record;
   const mapping = decision === null ? undefined : (JSON.parse(decision) as StoredDecision).userMapping;
@@ -334,4 +320,95 @@ function nameAtCluster(caller: Caller, record: RunningRecord | null): string {
   const isOwn = caller.by === 'open' || user === queryUserOf(caller);
   if (isOwn) return (mapping === undefined || isMapped ? user : mapping.from) ?? caller.name;
   return isMapped ? queryUserOf(caller) : caller.name;
+}
+
+const MAX_QUEUED = 10_000;
+
+/** A query that waits, with its place and reason. */
+export type QueueEntry = QueueList['queries'][number];
+
+/** Lists queries that wait on all replicas, with their places. */
+export type ListQueue = () => Promise<readonly QueueEntry[]>;
+
+/** Returns the list of the queries that wait. */
+export function queueLister({ store, table }: StoreContext): ListQueue {
+  const places = new QueuePlaces();
+  return async () => {
+    const all = await store.queuedQueries.list(MAX_QUEUED);
+    const waiting = all.filter(({ state }) => state === 'waiting');
+    const placeOf = places.of(table.current.admission, waiting);
+    const ofGroup = Map.groupBy(waiting, ({ group }) => group);
+    return all.map(({ id, group, user, source, created, waitingMs, movedAt, state, reason, replica }) => ({
+      ...{ id, routingGroup: group, user, source, since: iso(created), waitedSeconds: Math.floor(waitingMs / 1000) },
+      position: placeOf.get(id)?.position ?? null,
+      groupWaiting: ofGroup.get(group)?.length ?? 0,
+      ...{ movedFirst: movedAt !== null, state, reason, replica: replica === '' ? null : replica },
+    }));
+  };
+}
+
+const QueuedIdInPath = Type.Object({ id: Type.String({ description: 'Id that the gateway gave the query.' }) });
+
+/** Queries that wait for their turn, on all replicas (docs/limits.md#seeing-and-changing-the-queue). */
+export function queueRoutes(api: StoreContext, list: ListQueue): void {
+  const { queuedQueries } = api.store;
+  const route = routes(api, 'routing');
+
+  route('GET', '/api/queue', {
+    summary: 'Lists the queries that wait for their turn',
+    description: 'Callers without the role ADMIN see their own queries.',
+    returns: ['Queries that wait, on all replicas.', QueueList],
+    errors: [503],
+    handle: async ({ request }): Promise<QueueList> => {
+      const own = await visibleUser(request);
+      const queries = (await list()).filter(({ user }) => own === null || user === own);
+      return { total: queries.length, queries };
+    },
+  });
+
+  /** Changes the row of a waiting query. @param after as the audit has it */
+  const change = async (
+    { request, reply, params: { id } }: Call<{ readonly id: string }>,
+    make: (row: QueuedQueryRow) => Promise<boolean>,
+    after: (before: object) => object | null,
+  ) => {
+    const row = isQueuedId(id) ? await queuedQueries.get(id) : null;
+    if (row === null || row.state !== 'waiting' || !(await make(row))) {
+      throw notFound(`No query ${id.slice(0, 100)} waits in the queue.`);
+    }
+    const { user, source, group, movedAt } = row;
+    const before = { id, user, source, routingGroup: group, movedFirst: movedAt !== null };
+    const subject = { kind: 'QueuedQuery', name: id };
+    recordChange(request, { object: `queued query ${id}`, subject, regarding: null, before, after: after(before) });
+    return reply.code(204).send();
+  };
+
+  route('DELETE', '/api/queue/:id', {
+    summary: 'Takes a waiting query out of the queue',
+    description: 'Its client gets an error that says so, within some seconds.',
+    params: QueuedIdInPath,
+    responses: { 204: Type.Null({ description: 'It does not wait any more.' }) },
+    errors: [404, 503],
+    handle: (call) => {
+      const { id } = call.params;
+      const drop = ({ isHeld }: QueuedQueryRow) =>
+        isHeld ? queuedQueries.setCommand(id, 'kill') : queuedQueries.remove(id);
+      return change(call, drop, () => null);
+    },
+  });
+
+  route('POST', '/api/queue/:id/first', {
+    summary: 'Moves a waiting query before all others of its routing group',
+    description:
+      'The replica that holds it admits it next, within a quarter of a second; the limits hold for it as before. Of several, the last one moved comes first.',
+    params: QueuedIdInPath,
+    responses: { 204: Type.Null({ description: 'It is the first of its group.' }) },
+    errors: [404, 503],
+    handle: (call) =>
+      change(
+        call,
+        () => queuedQueries.moveFirst(call.params.id),
+        (before) => ({ ...before, movedFirst: true }),
+      ),
+  });
 }

@@ -6,17 +6,14 @@ import { compileCheck } from '../model/validation.ts';
 import type { ClusterRegistry, RegistryWrite } from '../operator/registry/clusterRegistry.ts';
 import type { WriteContext } from '../operator/registry/resourceWrites.ts';
 import { neverChecked } from '../routing/routingTable.ts';
-import type { RoutingTableHolder } from '../routing/tableHolder.ts';
-import { nullable } from './answers/response.ts';
-import { utf8 } from './jsonBody.ts';
-import { type Call, notFound, type RouteContext, routes, sent } from './routes.ts';
-import { content, ErrorBody, Force, reference } from './schemas.ts';
+import type { ApiContext } from './apiContext.ts';
+import { utf8 } from './requestBody.ts';
+import { type Call, notFound, routes, sent } from './routes.ts';
+import { content, ErrorBody, Force, integerField, nullable, objectOf, reference } from './schemas.ts';
 import { makeChange, pendingHeader } from './writes.ts';
 
-type RegistryContext = RouteContext & { readonly registry: ClusterRegistry; readonly table: RoutingTableHolder };
-
 /** Changes of the cluster registry by REST calls, in the audit. Rejects as the registry does. */
-export function registryWrites({ registry, names }: Pick<RegistryContext, 'registry' | 'names'>) {
+export function registryWrites({ registry, names }: ApiContext) {
   const clusterNamed = (name: string) => ({
     ...{ object: `cluster ${name}`, kind: engineCluster.kind, name, before: registry.get(name) },
   });
@@ -48,7 +45,7 @@ const Health = Type.Union([Type.Literal('PENDING'), Type.Literal('HEALTHY'), Typ
 const clusters = Type.Array(reference(RegistryCluster));
 
 /** The cluster registry (docs/rest-api.md#cluster-registry, docs/compatibility.md#cluster-registry). */
-export function registryRoutes(api: RegistryContext): void {
+export function registryRoutes(api: ApiContext): void {
   const { registry, names } = api;
   const route = routes(api, 'cluster registry');
   const writes = registryWrites(api);
@@ -174,14 +171,14 @@ function nameToDelete(body: Buffer | undefined, registry: ClusterRegistry): stri
 }
 
 /** Reads that need no credentials unless `authentication.publicReads` is false; they show no names of users. */
-export function publicRoutes(api: RegistryContext): void {
+export function publicRoutes(api: ApiContext): void {
   const { registry, table, names } = api;
   const route = routes(api, 'public reads');
   const PublicState = Type.Object({
     clusterId: Type.String({ description: 'Name of the cluster.' }),
-    runningQueryCount: Type.Integer({ description: 'Running queries; 0 where the health check gives no counts.' }),
-    queuedQueryCount: Type.Integer({ description: 'Queued queries; 0 where the health check gives no counts.' }),
-    numWorkerNodes: Type.Integer({ description: 'Worker nodes; 0 where the health check gives no counts.' }),
+    runningQueryCount: integerField('Running queries; 0 where the health check gives no counts.'),
+    queuedQueryCount: integerField('Queued queries; 0 where the health check gives no counts.'),
+    numWorkerNodes: integerField('Worker nodes; 0 where the health check gives no counts.'),
     [names.statusField]: Health,
     proxyTo: Type.Optional(Type.String()),
     externalUrl: Type.Optional(Type.String()),
@@ -238,10 +235,11 @@ export function publicRoutes(api: RegistryContext): void {
 const counted = (what: string) => nullable(Type.Integer(), `${what}; null where the check counts none.`);
 const ListedBackend = Type.Object({
   ...RegistryCluster.properties,
-  queued: Type.Integer({ description: 'Queued queries as the last health check counted them, or 0.' }),
-  running: Type.Integer({ description: 'Running queries as the last health check counted them, or 0.' }),
+  queued: integerField('Queued queries as the last health check counted them, or 0.'),
+  running: integerField('Running queries as the last health check counted them, or 0.'),
   status: Health,
-  health: Type.Object(
+  health: objectOf(
+    { description: 'The last health check.' },
     {
       reason: Type.String({ description: 'What the last health check found, or why requests took the cluster out.' }),
       checkedAt: nullable(
@@ -252,7 +250,6 @@ const ListedBackend = Type.Object({
       running: counted('Running queries'),
       workers: counted('Worker nodes'),
     },
-    { description: 'The last health check.' },
   ),
 });
 const ByName = Type.Object({ name: Type.String({ minLength: 1, description: 'Name of the cluster.' }) });
@@ -263,7 +260,7 @@ const ByOptionalName = Type.Object({ name: Type.Optional(nullable(Type.String())
  * Clusters as the web application sees them; writes go the registry's way
  * (docs/rest-api.md#calls-of-the-web-application).
  */
-export function backendRoutes(api: RegistryContext): void {
+export function backendRoutes(api: ApiContext): void {
   const { registry, table, names } = api;
   const writes = registryWrites(api);
   const route = routes(api, 'web application: clusters', 'envelope');

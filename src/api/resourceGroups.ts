@@ -1,6 +1,5 @@
 import { type TSchema, Type } from 'typebox';
 import { RESOURCE_GROUP_CONFIGURATION } from '../kinds/resourceGroupConfiguration/spec.ts';
-import type { Clock } from '../model/clock.ts';
 import { GatewayError } from '../model/errors.ts';
 import { ExactMatchSelector, parseExactMatchSelector } from '../model/exactMatchSelector.ts';
 import { GlobalProperty, parseGlobalProperty, StoredGlobalProperty } from '../model/globalProperty.ts';
@@ -24,17 +23,15 @@ import {
   SelectorUpdate,
 } from '../model/selector.ts';
 import { type Checked, compileCheck } from '../model/validation.ts';
-import type { ClusterRegistry } from '../operator/registry/clusterRegistry.ts';
-import type { GroupTables, GroupWrites } from '../operator/registry/groupWrites.ts';
-import type { ExactMatchSelectorRepository } from '../store/exactMatchSelectors.ts';
+import type { GroupTables } from '../operator/registry/groupWrites.ts';
 import type { GroupWrite, ResourceGroupStore } from '../store/resourceGroupStore.ts';
-import { DeclaredGroups } from './answers/clusters.ts';
-import { nullable, oneOf } from './answers/response.ts';
-import { recordChange } from './auth/audit.ts';
+import type { ApiContext, StoreContext } from './apiContext.ts';
+import { recordChange } from './audit.ts';
 import { isForced } from './auth/guard.ts';
+import { DeclaredGroups } from './clusters.ts';
 import { registryWrites } from './registry.ts';
-import { type Call, type RouteContext, routes, type SentBody, sent, valid } from './routes.ts';
-import { Force, reference, withoutNulls } from './schemas.ts';
+import { type Call, routes, type SentBody, sent, valid } from './routes.ts';
+import { Force, nullable, oneOf, reference, textField, withoutNulls } from './schemas.ts';
 import { warn } from './writes.ts';
 
 /** A change of the tables of a database. */
@@ -51,14 +48,18 @@ interface Table {
   readonly params: TSchema;
   readonly query: SentBody<{ readonly useSchema?: string | null }>;
   all(store: ResourceGroupStore): Promise<readonly object[]>;
-  /** Returns what finds the rows of a key of the path or query. @throws GatewayError EG_MALFORMED */
-  finder(key: object): (store: ResourceGroupStore) => Promise<readonly object[]>;
+  /** Returns what finds and deletes the rows of a key of the path or query. @throws GatewayError EG_MALFORMED */
+  byKey(key: object): KeyedRows;
   readonly texts: Readonly<Record<'rows' | 'show' | 'getOne' | 'create' | 'update' | 'delete', string>>;
   readonly creation: SentBody<Work>;
   readonly update: SentBody<Work>;
   readonly deletion: SentBody<Work>;
-  /** Deletion by the parameter of the path; null: `deletion` is sent. */
-  readonly deletionByPath: ((key: object) => Work) | null;
+}
+
+interface KeyedRows {
+  readonly find: (store: ResourceGroupStore) => Promise<readonly object[]>;
+  /** Left out: rows are deleted by what is sent. */
+  readonly remove?: Work;
 }
 
 function changeOf<T>(
@@ -75,9 +76,7 @@ const useSchema = Type.Optional(
   nullable(Type.String(), "Another database of the gateway's database server; its own when absent."),
 );
 const UseSchema = Type.Object({
-  useSchema: Type.Optional(
-    Type.String({ description: "Another database of the gateway's database server; its own when absent." }),
-  ),
+  useSchema: Type.Optional(textField("Another database of the gateway's database server; its own when absent.")),
 });
 const WriteQuery = Type.Object({ ...UseSchema.properties, ...Force.properties });
 
@@ -111,7 +110,7 @@ const deleteProperty = async (store: ResourceGroupStore, name: string): Promise<
   ...{ kind: 'GlobalProperty', before: await store.properties.delete(name), row: null, warnings: [] },
 });
 
-const GroupIdInPath = Type.Object({ resourceGroupId: Type.String({ description: 'Id of the resource group.' }) });
+const GroupIdInPath = Type.Object({ resourceGroupId: textField('Id of the resource group.') });
 const groupQuery = sent(
   Type.Object({
     useSchema,
@@ -148,9 +147,10 @@ const tables: readonly Table[] = [
     ...{ path: 'resourcegroup', name: 'ResourceGroup', title: 'resource group', row: reference(ResourceGroup) },
     ...{ params: GroupIdInPath, query: groupQuery },
     all: (store) => store.groups.all(),
-    finder: (key) => {
+    byKey: (key) => {
       const id = groupIdOf(key);
-      return async (store) => [(await store.groups.get(id)) ?? []].flat();
+      const find = async (store: ResourceGroupStore) => [(await store.groups.get(id)) ?? []].flat();
+      return { find, remove: (store) => deleteGroup(store, id) };
     },
     texts: {
       rows: 'The groups.',
@@ -162,18 +162,14 @@ const tables: readonly Table[] = [
     },
     ...{ creation: groupCreation, update: groupUpdate },
     deletion: changeOf(ById, compileCheck(ById), (store, { resourceGroupId }) => deleteGroup(store, resourceGroupId)),
-    deletionByPath: (key) => {
-      const id = groupIdOf(key);
-      return (store) => deleteGroup(store, id);
-    },
   },
   {
     ...{ path: 'selector', name: 'Selector', title: 'selector', row: reference(Selector) },
     ...{ params: GroupIdInPath, query: groupQuery },
     all: (store) => store.selectors.all(null),
-    finder: (key) => {
+    byKey: (key) => {
       const id = groupIdOf(key);
-      return (store) => store.selectors.all(id);
+      return { find: (store) => store.selectors.all(id) };
     },
     texts: {
       rows: 'The selectors, highest priority first.',
@@ -191,17 +187,17 @@ const tables: readonly Table[] = [
       const count = await store.selectors.delete(selector);
       return { kind: 'Selector', before: count === 0 ? null : selector, row: null, warnings: [] };
     }),
-    deletionByPath: null,
   },
   {
     ...{ path: 'globalproperty', name: 'GlobalProperty', title: 'global property' },
     row: reference(StoredGlobalProperty),
-    params: Type.Object({ name: Type.String({ description: 'Name of the property.' }) }),
+    params: Type.Object({ name: textField('Name of the property.') }),
     query: sent(Type.Object({ useSchema, name: Type.Optional(nullable(PropertyName)) })),
     all: (store) => store.properties.all(),
-    finder: (key) => {
+    byKey: (key) => {
       const name = propertyNameOf(key);
-      return async (store) => [(await store.properties.get(name)) ?? []].flat();
+      const find = async (store: ResourceGroupStore) => [(await store.properties.get(name)) ?? []].flat();
+      return { find, remove: (store) => deleteProperty(store, name) };
     },
     texts: {
       rows: 'The properties.',
@@ -217,10 +213,6 @@ const tables: readonly Table[] = [
       compileCheck(Type.Object({ name: PropertyName })),
       (store, { name }) => deleteProperty(store, name),
     ),
-    deletionByPath: (key) => {
-      const name = propertyNameOf(key);
-      return (store) => deleteProperty(store, name);
-    },
   },
 ];
 
@@ -259,7 +251,7 @@ async function changeTables(
 const databaseOf = (query: unknown): string | null => (query as { readonly useSchema?: string }).useSchema ?? null;
 
 /** Resource groups, selectors and global properties (docs/rest-api.md#resource-groups-selectors-global-properties). */
-export function resourceGroupRoutes(api: RouteContext, stores: GroupTables): void {
+export function resourceGroupRoutes(api: ApiContext, stores: GroupTables): void {
   for (const { path, title, row, params, texts, ...table } of tables) {
     const many = title.replace(/y$/, 'ie').concat('s');
     const route = routes(api, many, 'anyType');
@@ -277,7 +269,7 @@ export function resourceGroupRoutes(api: RouteContext, stores: GroupTables): voi
     route('GET', `${base}/read/:${parameter}`, {
       ...{ summary: `Shows ${many}`, description: texts.show, params, query, returns: rows, errors },
       handle: async (call) => {
-        const find = table.finder(call.params as object);
+        const { find } = table.byKey(call.params as object);
         return (await stores.use(databaseOf(call.query), find)).map(withoutNulls);
       },
     });
@@ -294,28 +286,21 @@ export function resourceGroupRoutes(api: RouteContext, stores: GroupTables): voi
         },
       });
     }
-    const { deletionByPath } = table;
-    const deletion = { summary: `Deletes a ${title}`, description: texts.delete, query: WriteQuery } as const;
-    const deleted = { returns: ['Deleted, or it was not there.', null], errors: writeErrors } as const;
-    const remove = async (call: Call, work: Work) => {
-      await changeTables(stores, call, databaseOf(call.query), work);
-    };
-    if (deletionByPath === null) {
-      route('POST', `${base}/delete`, {
-        ...{ ...deletion, ...deleted, body: table.deletion },
-        handle: (call) => remove(call, call.body),
-      });
-    } else {
-      route('POST', `${base}/delete/:${parameter}`, {
-        ...{ ...deletion, ...deleted, params },
-        handle: (call) => remove(call, deletionByPath(call.params as object)),
-      });
-    }
+    const isByKey = path !== 'selector';
+    route<TSchema, typeof WriteQuery, Work>('POST', `${base}/delete${isByKey ? `/:${parameter}` : ''}`, {
+      ...{ summary: `Deletes a ${title}`, description: texts.delete, query: WriteQuery },
+      ...(isByKey ? { params } : { body: table.deletion }),
+      ...{ returns: ['Deleted, or it was not there.', null], errors: writeErrors },
+      handle: async (call) => {
+        const { remove = call.body } = isByKey ? table.byKey(call.params as object) : {};
+        await changeTables(stores, call, databaseOf(call.query), remove);
+      },
+    });
   }
 }
 
 /** Rows that resources declare (docs/rest-api.md#resource-groups-selectors-global-properties). */
-export function declaredGroupsRoute(api: RouteContext, inventory: Pick<GroupWrites, 'of'>): void {
+export function declaredGroupsRoute(api: ApiContext, tables: GroupTables): void {
   routes(api, 'resource groups')('GET', '/api/resourcegroups/declared', {
     summary: 'Lists what resources declare of resource groups, selectors and global properties',
     description: `By ${RESOURCE_GROUP_CONFIGURATION} and environment. Rows that are not listed were written by calls alone.`,
@@ -323,7 +308,7 @@ export function declaredGroupsRoute(api: RouteContext, inventory: Pick<GroupWrit
     returns: ['By namespace, name and environment.', Type.Array(reference(DeclaredGroups))],
     hasTag: true,
     errors: [404, 422, 503],
-    handle: ({ query }) => inventory.of(query.useSchema || null),
+    handle: ({ query }) => tables.of(query.useSchema || null),
   });
 }
 
@@ -382,10 +367,10 @@ const webappSelectorUpdate = enveloped(
 );
 
 /** The tables for the web application, every column kept (docs/rest-api.md#calls-of-the-web-application). */
-export function webappGroupRoutes(api: RouteContext, stores: GroupTables): void {
+export function webappGroupRoutes(api: ApiContext, stores: GroupTables): void {
   const route = routes(api, 'web application: resource groups', 'envelope');
   const errors = [404, 409, 422, 503];
-  for (const { name, title, row, texts, query, all, finder, creation, update, deletion } of tables) {
+  for (const { name, title, row, texts, query, all, byKey, creation, update, deletion } of tables) {
     const many = title.replace(/y$/, 'ie').concat('s');
     const body = { ...query, isOptional: true };
     route('POST', `/webapp/find${name}`, {
@@ -395,7 +380,7 @@ export function webappGroupRoutes(api: RouteContext, stores: GroupTables): void 
     route('POST', `/webapp/get${name}`, {
       ...{ summary: texts.getOne, body, returns: ['What was found.', row], errors },
       handle: async (call) => {
-        const find = finder(call.body);
+        const { find } = byKey(call.body);
         const [first] = await stores.use(call.body.useSchema || null, find);
         return first === undefined ? null : withoutNulls(first);
       },
@@ -419,7 +404,8 @@ export function webappGroupRoutes(api: RouteContext, stores: GroupTables): void 
 }
 
 /** Exact-match source selectors, of the gateway's own database only (docs/rest-api.md#calls-of-the-web-application). */
-export function exactSelectorRoutes(api: RouteContext, selectors: ExactMatchSelectorRepository, clock: Clock): void {
+export function exactSelectorRoutes(api: StoreContext): void {
+  const { exactMatchSelectors: selectors } = api.store;
   const route = routes(api, 'web application: resource groups', 'envelope');
 
   route('POST', '/webapp/findExactMatchSourceSelector', {
@@ -431,7 +417,7 @@ export function exactSelectorRoutes(api: RouteContext, selectors: ExactMatchSele
 
   route('POST', '/webapp/saveExactMatchSourceSelector', {
     summary: 'Creates an exact-match source selector',
-    body: sent(reference(ExactMatchSelector), (value) => parseExactMatchSelector(value, clock.now())),
+    body: sent(reference(ExactMatchSelector), (value) => parseExactMatchSelector(value, api.clock.now())),
     returns: ['What is stored.', reference(ExactMatchSelector)],
     errors: [409, 422, 503],
     handle: async ({ request, body: selector }) => {
@@ -448,7 +434,7 @@ const types = ['GATEWAY_BACKEND', 'RESOURCE_GROUP', 'SELECTOR'] as const;
 const EntityType = oneOf(types);
 
 /** The entity editor's calls (docs/compatibility.md#entities); resource groups and selectors keep every column. */
-export function entityRoutes(api: RouteContext & { readonly registry: ClusterRegistry }, stores: GroupTables): void {
+export function entityRoutes(api: ApiContext, stores: GroupTables): void {
   const { registry, names } = api;
   const route = routes(api, 'entities', 'anyType');
   const { store: storeCluster } = registryWrites(api);

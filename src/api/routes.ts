@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
-import type { FastifyInstance, FastifyReply, FastifyRequest, onSendAsyncHookHandler, RouteOptions } from 'fastify';
-import type { Logger } from 'pino';
+import type { FastifyReply, FastifyRequest, onSendAsyncHookHandler, RouteOptions } from 'fastify';
 import { type Static, type TSchema, Type } from 'typebox';
 import { GatewayError } from '../model/errors.ts';
 import type { ProductNames } from '../model/names.ts';
 import { type Checked, compileCheck } from '../model/validation.ts';
+import type { ApiContext } from './apiContext.ts';
 import { errorHandler, malformed } from './errors.ts';
-import { jsonBody } from './jsonBody.ts';
-import { content, errorResponses } from './schemas.ts';
+import { jsonBody } from './requestBody.ts';
+import { content, errorResponses, optionalTextField } from './schemas.ts';
 
 /** A call of a route, with its parameters and its body as they were checked. */
 export interface Call<Params = unknown, Query = unknown, Body = unknown> {
@@ -29,7 +29,7 @@ export interface SentBody<T> {
 /** One operation of the API: the OpenAPI document is made of these. */
 export interface Route<Params extends TSchema, Query extends TSchema, Body> {
   readonly summary: string;
-  readonly description?: string;
+  readonly description?: string | undefined;
   readonly params?: Params;
   readonly query?: Query;
   readonly body?: SentBody<Body>;
@@ -57,13 +57,6 @@ export type AddRoute = <Params extends TSchema, Query extends TSchema, Body>(
   route: Route<Params, Query, Body>,
 ) => void;
 
-/** The instance that routes are added to, with what all of them use. */
-export interface RouteContext {
-  readonly app: FastifyInstance;
-  readonly names: ProductNames;
-  readonly logger: Logger;
-}
-
 /**
  * Family of calls: `envelope` responds `{"code": 200, "msg": "Successful.", "data": …}` (docs/compatibility.md#common-rules),
  * `anyType` ignores Content-Type, as its callers never sent the right one.
@@ -74,7 +67,7 @@ const LATER = 'The database is unavailable; the change follows there by itself.'
 const notModified = Type.Null({ description: 'Nothing changed since the version that `If-None-Match` names.' });
 
 /** Returns what adds routes of a family. @param tag of the OpenAPI document */
-export function routes({ app, names, logger }: RouteContext, tag: string, form: RouteForm = 'plain'): AddRoute {
+export function routes({ app, names, logger }: ApiContext, tag: string, form: RouteForm = 'plain'): AddRoute {
   const isEnveloped = form === 'envelope';
   const errors = errorHandler(logger, ({ error }, status) => ({ code: status, msg: error.message, error }));
   return (method, url, route) => {
@@ -200,15 +193,11 @@ const revalidate: onSendAsyncHookHandler = async (request, reply, payload) => {
 
 /** Query of a list of which callers may read a page: without it they get the whole list. */
 export const ListPage = Type.Object({
-  limit: Type.Optional(
-    Type.String({ pattern: '^[1-9][0-9]{0,5}$', description: 'Elements of a page; all when absent.' }),
-  ),
-  after: Type.Optional(
-    Type.String({
-      maxLength: 1024,
-      description: 'Name of the last element of the page before: its successors follow.',
-    }),
-  ),
+  limit: optionalTextField({ pattern: '^[1-9][0-9]{0,5}$', description: 'Elements of a page; all when absent.' }),
+  after: optionalTextField({
+    maxLength: 1024,
+    description: 'Name of the last element of the page before: its successors follow.',
+  }),
 });
 
 /**

@@ -1,16 +1,29 @@
 import { type Static, Type } from 'typebox';
 import { routingRule } from '../kinds/routingRule/kind.ts';
 import { Deny, RouteTo, RoutingRuleSpec } from '../kinds/routingRule/spec.ts';
-import type { Clock } from '../model/clock.ts';
 import { GatewayError } from '../model/errors.ts';
 import type { WriteContext } from '../operator/registry/resourceWrites.ts';
 import type { RoutingRules, RuleChange, RuleWrite } from '../operator/registry/routingRules.ts';
-import type { RuleHits } from '../store/ruleHits.ts';
-import { nullable } from './answers/response.ts';
-import { RuleHitList, RuleInventory, RuleState } from './answers/rules.ts';
+import { RuleEffect } from './answers/routing.ts';
+import type { ApiContext, StoreContext } from './apiContext.ts';
 import { malformed } from './errors.ts';
-import { type Call, ListPage, listPageOf, type RouteContext, routes, sent } from './routes.ts';
-import { Force, iso, reference } from './schemas.ts';
+import { type Call, ListPage, listPageOf, routes, sent } from './routes.ts';
+import {
+  type Answer,
+  count,
+  Force,
+  iso,
+  list,
+  nullable,
+  objectOf,
+  objectOrNull,
+  objects,
+  oneOf,
+  reference,
+  textField,
+  textOrNull,
+  time,
+} from './schemas.ts';
 import { DeletedVersion, makeChange, requireNone, Version } from './writes.ts';
 
 const { condition, onUnavailable, stop, suspended } = RoutingRuleSpec.properties;
@@ -55,7 +68,7 @@ const RuleInPath = Type.Object({
 
 /** Makes a change of a rule by a call. Returns the rule as `ruleNamed` lists it afterwards; null: it is not there. */
 async function changeRule<Rule extends object>(
-  { names }: RouteContext,
+  { names }: ApiContext,
   call: Call,
   ruleNamed: (name: string) => Rule | null,
   rule: RuleChange | string,
@@ -71,11 +84,7 @@ async function changeRule<Rule extends object>(
  * Routing rules in firing order with status and mistakes, changing them where they live, and how many queries each
  * decided (docs/rest-api.md#routing-rules).
  */
-export function ruleRoutes(
-  api: RouteContext,
-  rules: Pick<RoutingRules, 'inventory' | 'byName' | 'update' | 'create' | 'delete'>,
-  { hits, clock }: { readonly hits: RuleHits; readonly clock: Clock },
-): void {
+export function ruleRoutes(api: StoreContext, rules: RoutingRules): void {
   const route = routes(api, 'routing rules');
   const change = (call: Call, rule: RuleChange | string, write: (context: WriteContext) => Promise<RuleWrite>) =>
     changeRule(api, call, (name) => rules.byName(name), rule, write);
@@ -151,8 +160,8 @@ export function ruleRoutes(
     hasTag: true,
     errors: [503],
     handle: async (): Promise<RuleHitList> => {
-      const asOf = clock.now();
-      return { asOf: iso(asOf), hits: await hits.before(asOf) };
+      const asOf = api.clock.now();
+      return { asOf: iso(asOf), hits: await api.store.ruleHits.before(asOf) };
     },
   });
 }
@@ -188,14 +197,14 @@ const webappFields = {
 };
 const Action = Type.String({ maxLength: 65_536 });
 /** In addition to these fields, what lists show of a rule is accepted and ignored. */
-const SentRule = Type.Object(
+const SentRule = objectOf(
+  { description: 'A routing rule.' },
   {
     ...webappFields,
     description: Type.Optional(nullable(Type.String({ maxLength: 1024 }), 'Text.')),
     priority: Type.Optional(nullable(Priority, 'Lower fires earlier; absent or null is 2147483647.')),
     actions: Type.Array(Action, { minItems: 1, maxItems: 64, description: 'Expressions run when it is true.' }),
   },
-  { description: 'A routing rule.' },
 );
 const ListedRules = Type.Array(
   Type.Object({
@@ -204,18 +213,18 @@ const ListedRules = Type.Array(
     priority: Type.Integer(),
     actions: Type.Array(Action),
     origin: Type.Union([Type.Literal('file'), Type.Literal('resource')]),
-    resource: Type.Optional(Type.String({ description: 'namespace/name of its resource.' })),
+    resource: Type.Optional(textField('namespace/name of its resource.')),
     routeTo: Type.Optional(Type.Record(Type.String(), Type.String())),
     deny: Type.Optional(Type.Record(Type.String(), Type.String())),
     onUnavailable: Type.Optional(Type.String()),
     stop: Type.Optional(Type.Boolean()),
     suspended: Type.Optional(Type.Boolean()),
-    problem: Type.Optional(Type.String({ description: 'Why its present version is not in force.' })),
+    problem: Type.Optional(textField('Why its present version is not in force.')),
   }),
 );
 
 /** Routing rules of the web application: listing and replacing (docs/rules.md#changing-rules-by-rest). */
-export function webappRuleRoutes(api: RouteContext, rules: Pick<RoutingRules, 'list' | 'update'>): void {
+export function webappRuleRoutes(api: ApiContext, rules: RoutingRules): void {
   const route = routes(api, 'web application: routing rules', 'envelope');
 
   route('GET', '/webapp/getRoutingRules', {
@@ -243,3 +252,150 @@ export function webappRuleRoutes(api: RouteContext, rules: Pick<RoutingRules, 'l
     },
   });
 }
+
+const Problem = Type.Object({
+  field: textField('condition, actions[0], …'),
+  message: Type.String(),
+  line: Type.Optional(Type.Integer()),
+  column: Type.Optional(Type.Integer()),
+});
+
+export const RuleState = objectOf(
+  { $id: 'RuleState', description: 'A rule, where it lives and what became of it.' },
+  {
+    name: Type.String(),
+    description: Type.String(),
+    priority: Type.Integer(),
+    condition: Type.String(),
+    actions: Type.Array(Type.String()),
+    routeTo: nullable(RouteTo),
+    deny: nullable(Deny),
+    onUnavailable: oneOf(['fallback', 'reject']),
+    stop: Type.Boolean(),
+    suspended: Type.Boolean(),
+    origin: oneOf(['file', 'resource']),
+    resource: textOrNull('namespace/name of its resource; null in a file.'),
+    place: textField('Where it is written.'),
+    managers: Type.Array(Type.Object({ manager: Type.String(), fields: Type.Array(Type.String()) })),
+    version: textField('Changes whenever what it says does.'),
+    position: nullable(Type.Integer(), 'When it is asked, from 1; null: it is not.'),
+    unresolved: textOrNull(
+      'Why nothing is where it routes to: the group it names has no clusters, or there is no such cluster; null: it is there.',
+    ),
+    status: textField(
+      'Programmed, PreviousVersion (its last good version decides), NotAccepted, Suspended, FileFailed, RulesEngineDisabled, ExternalRules.',
+    ),
+    message: textField('The status in a sentence.'),
+    problems: list(Problem, 'Why what it says now does not compile.'),
+    warnings: list(
+      Problem,
+      'What of it may not be meant as it runs: it will fail, or Trino Gateway does something else.',
+    ),
+  },
+);
+export type RuleState = Answer<typeof RuleState>;
+
+const FileProblem = Type.Object({
+  effect: oneOf(
+    ['fileNotLoaded', 'ruleLeftOut', 'warning'],
+    'No rule of the file is in force; its rule alone is left out; or nothing.',
+  ),
+  path: Type.String(),
+  document: nullable(Type.Integer()),
+  line: Type.Integer(),
+  column: Type.Integer(),
+  rule: textOrNull(),
+  message: Type.String(),
+});
+
+export const RuleInventory = Type.Object({
+  engine: oneOf(['on', 'off', 'external'], 'external: a service decides, and only deny rules are asked beside it.'),
+  file: objectOrNull('The rules file; null: none is configured.', {
+    path: Type.String(),
+    state: oneOf(['absent', 'loaded', 'failed', 'keptLast']),
+    problems: list(FileProblem, 'Its mistakes, with places in the file.'),
+    warnings: list(FileProblem, 'What may not be meant as it runs, 200 at most.'),
+  }),
+  rules: list(reference(RuleState), 'In the order in which they are asked.'),
+});
+export type RuleInventory = Answer<typeof RuleInventory>;
+
+export const RuleHitList = Type.Object({
+  asOf: textField('When they were counted, RFC 3339.'),
+  hits: Type.Array(
+    Type.Object({
+      rule: textField('Name of a rule that decided queries; those that decided none are left out.'),
+      lastHour: Type.Integer(),
+      lastDay: Type.Integer(),
+    }),
+  ),
+});
+export type RuleHitList = Answer<typeof RuleHitList>;
+
+/** Destination or rejection of a query. */
+const ImpactTarget = Type.Object(
+  {
+    kind: oneOf(['group', 'cluster', 'denied', 'refused', 'bound', 'uncertain']),
+    name: textOrNull('Of the routing group, or of the cluster that a rule chooses; null for the others.'),
+  },
+  {
+    description:
+      '`refused`: a rule fails (onRuleError: reject). `bound`: goes to the cluster of its transaction, or of the query that it kills. `uncertain`: one of several, as a rule could not be replayed.',
+  },
+);
+
+const shares = (what: string) =>
+  objects(`By ${what}, those with most queries that move; others than these are left out.`, {
+    name: textOrNull(`Null: queries without a ${what}.`),
+    queries: count('Of the range.'),
+    moved: count('Those that move.'),
+    unknown: count('Those that may move.'),
+  });
+
+export const RuleImpact = Type.Object({
+  from: time('Start of the range.'),
+  to: time('End of the range.'),
+  queries: count('Queries that were looked at, the newest first.'),
+  unmoved: count('Those that go where they went.'),
+  moved: count('Those that go elsewhere, or are denied or not denied any more.'),
+  unknown: count('Those of which that depends on what the history does not hold.'),
+  cutBy: nullable(
+    oneOf(['queries', 'time']),
+    'Why not all queries of the range were looked at: there are too many, or the time was over. Null: all were.',
+  ),
+  oldest: nullable(Type.String({ format: 'date-time' }), 'Time of the oldest query that was looked at.'),
+  moves: objects('From where to where, most queries first.', {
+    from: ImpactTarget,
+    to: ImpactTarget,
+    queries: count('Queries.'),
+  }),
+  users: shares('user'),
+  sources: shares('source'),
+  unreplayed: objects('Rules whose condition or actions could not be replayed for some queries.', {
+    rule: textField('Empty: the routing group header, which decides where there are no rules.'),
+    reads: list(Type.String(), 'What it reads that the history does not hold.'),
+    queries: count('Queries for which it was asked and could not be replayed.'),
+    unknown: count('Those of them that count as unknown.'),
+  }),
+  examples: objects('Queries that move, the newest of each move.', {
+    queryId: Type.String(),
+    user: textOrNull(),
+    source: textOrNull(),
+    created: Type.String({ format: 'date-time' }),
+    queryText: textField('The first 500 characters.'),
+    from: ImpactTarget,
+    to: ImpactTarget,
+    before: list(
+      RuleEffect,
+      'What the rules do now; of more than 50 rules those that do something, and those that change.',
+    ),
+    after: list(RuleEffect, 'What they would do.'),
+    assumed: list(
+      Type.String(),
+      'Rules that could not be replayed: the query moves however they come out, and the traces show one way.',
+    ),
+  }),
+  unknownExamples: list(Type.String(), 'Ids of queries that count as unknown.'),
+  milliseconds: count('Time that it took.'),
+});
+export type RuleImpact = Answer<typeof RuleImpact>;

@@ -1,4 +1,12 @@
-import { type Static, type TSchema, type TUnsafe, Type } from 'typebox';
+import {
+  type Static,
+  type TObjectOptions,
+  type TProperties,
+  type TSchema,
+  type TStringOptions,
+  type TUnsafe,
+  Type,
+} from 'typebox';
 import { type ErrorCode, errorCatalog } from '../model/errors.ts';
 
 const codes = Object.keys(errorCatalog) as ErrorCode[];
@@ -93,3 +101,61 @@ export function iso(milliseconds: number): string {
 export function isoOrNull(milliseconds: number | null | undefined): string | null {
   return milliseconds == null ? null : iso(milliseconds);
 }
+
+export type Answer<T extends TSchema> = Fixed<Static<T>>;
+
+/** As {@link Answer}, of rows whose null fields are left out (docs/compatibility.md#common-rules). */
+export type ResponseWithoutNulls<T extends TSchema> = {
+  readonly [Field in keyof Static<T>]: Exclude<Fixed<Static<T>[Field]>, null>;
+};
+
+type Fixed<T> = T extends readonly (infer Item)[]
+  ? readonly Fixed<Item>[]
+  : T extends object
+    ? { readonly [Field in keyof T]: Fixed<T[Field]> }
+    : T;
+
+/** The schema or null. */
+export const nullable = <T extends Parameters<typeof Type.Optional>[0]>(type: T, description?: string) =>
+  Type.Union([type, Type.Null()], description === undefined ? {} : { description });
+
+/** One of some texts. */
+export const oneOf = <const Text extends string>(texts: readonly Text[], description?: string) =>
+  Type.Unsafe<Text>({ type: 'string', enum: [...texts], ...(description === undefined ? {} : { description }) });
+
+/** A text or null. */
+export const textOrNull = (description?: string) => nullable(Type.String(), description);
+
+/** A whole number that is not negative. */
+export const count = (description: string) => Type.Integer({ minimum: 0, description });
+
+/** A time in RFC 3339. */
+export const time = (description: string) => Type.String({ format: 'date-time', description });
+
+/** A text. */
+export const textField = (description: string) => Type.String({ description });
+
+/** A whole number. */
+export const integerField = (description: string) => Type.Integer({ description });
+
+/** True or false. */
+export const flagField = (description: string) => Type.Boolean({ description });
+
+/** A list. */
+export const list = <T extends Parameters<typeof Type.Optional>[0]>(items: T, description: string) =>
+  Type.Array(items, { description });
+
+/** A list of objects. */
+export const objects = <P extends TProperties>(description: string, properties: P) =>
+  Type.Array(Type.Object(properties), { description });
+
+/** An object or null. */
+export const objectOrNull = <P extends TProperties>(description: string, properties: P) =>
+  nullable(Type.Object(properties), description);
+
+/** An object with options, such as the name that the OpenAPI document has it under. */
+export const objectOf = <P extends TProperties>(options: TObjectOptions, properties: P) =>
+  Type.Object(properties, options);
+
+/** A text that may be left out. */
+export const optionalTextField = (options: TStringOptions) => Type.Optional(Type.String(options));

@@ -4,11 +4,14 @@ import { join, relative, sep } from 'node:path';
 import { promisify } from 'node:util';
 import { brotliCompress, gzip } from 'node:zlib';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
 import { GatewayError } from '../model/errors.ts';
-import type { ProductNames } from '../model/names.ts';
+import { otherGatewayPaths, type ProductNames } from '../model/names.ts';
 import { version } from '../model/version.ts';
+import type { ApiContext } from './apiContext.ts';
 import { pathOf } from './errors.ts';
-import type { RouteContext } from './routes.ts';
+import { routes } from './routes.ts';
+import { content } from './schemas.ts';
 
 interface BuiltFile {
   readonly type: string;
@@ -97,13 +100,6 @@ function digest(body: Buffer): string {
   return createHash('sha256').update(body).digest('base64url').slice(0, 27);
 }
 
-export interface UserInterfaceParts {
-  /** The built files; null: not built. */
-  readonly built: BuiltUserInterface | null;
-  /** `uiConfiguration.enabled`. */
-  readonly enabled: boolean;
-}
-
 /** Nothing from other hosts, nothing inline, in no frame (CSP Level 3). */
 const policy = [
   "default-src 'none'",
@@ -132,13 +128,13 @@ const namedPages = /^(clusters|groups|queries)\/./;
 /**
  * The user interface (docs/user-interface.md): its page under every path of its pages, and the files the page loads.
  */
-export function userInterfaceRoutes({ app, names }: RouteContext, { built, enabled }: UserInterfaceParts): void {
+export function userInterfaceRoutes({ app, names, ui, pages: built }: ApiContext): void {
   const base = names.gatewayPath;
 
   const serve = (request: FastifyRequest, reply: FastifyReply) => {
     const path = decoded(pathOf(request)).slice(base.length).replace(/^\//, '');
     if (noPages.test(path) && built?.files.has(path) !== true) throw notFound(base, path);
-    if (!enabled) {
+    if (!ui.enabled) {
       throw new GatewayError('EG_NOT_FOUND', 'The user interface is switched off (uiConfiguration.enabled).');
     }
     if (built === null) return notBuilt(reply);
@@ -201,4 +197,124 @@ function notBuilt(reply: FastifyReply): FastifyReply {
   const text =
     'The user interface is not built. In a clone of the project: npm run build:ui, then start the gateway again.';
   return reply.code(503).type('text/plain; charset=utf-8').send(`${text}\n`);
+}
+
+/** True if there is a user interface to lead users to. */
+export const hasPages = ({ pages, ui }: ApiContext): boolean => pages !== null && ui.enabled;
+
+const style = `
+:root { color-scheme: light dark; }
+body { font: 1rem/1.5 system-ui, sans-serif; max-width: 40rem; margin: 3rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem; } dt { margin-top: 0.75rem; } dd { margin: 0; opacity: 0.8; } footer { margin-top: 2rem; opacity: 0.7; }
+`;
+const styleHash = createHash('sha256').update(style).digest('base64');
+
+/** Sends a plain page of links, without scripts, to a browser. */
+export function sendPlainPage(
+  reply: FastifyReply,
+  api: ApiContext,
+  { title, text }: { readonly title: string; readonly text: string },
+): FastifyReply {
+  const { names, version } = api;
+  const links: readonly (readonly [string, string, string])[] = [
+    ...(hasPages(api) ? [[names.gatewayPath, 'User interface', 'clusters, rules and queries'] as const] : []),
+    ['/gateway/backend/all', 'Clusters', 'all registered clusters as JSON'],
+    ['/readyz?verbose', 'Health', 'whether the gateway takes requests, and what is unavailable'],
+    ['/metrics', 'Metrics', 'for Prometheus'],
+    ['/openapi.json', 'OpenAPI', 'the description of the REST API'],
+  ];
+  const list = links.map(([path, name, content]) => `<dt><a href="${path}">${name}</a></dt><dd>${content}</dd>`);
+  const page = `<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${names.product} Gateway</title><style>${style}</style></head>
+<body>
+<h1>${title}</h1>
+<p>${text}</p>
+<dl>
+${list.join('\n')}
+</dl>
+<footer>engine-gateway ${version}</footer>
+</body>
+</html>
+`;
+  return reply
+    .header('Content-Security-Policy', `default-src 'none'; style-src 'sha256-${styleHash}'; frame-ancestors 'none'`)
+    .type('text/html; charset=utf-8')
+    .send(page);
+}
+
+/**
+ * `/`: leads people to the user interface; without one a plain page of links. Paths of the user interface under the other
+ * product name lead there as well.
+ */
+export function indexPage(api: ApiContext): void {
+  const { names } = api;
+  const title = `${names.product} Gateway`;
+  const text =
+    'Send queries to <code>POST /v1/statement</code> of this address; they run on a healthy cluster of their routing group.';
+  routes(api, 'pages')('GET', '/', {
+    summary: 'Index page',
+    description: 'Leads to the user interface where there is one.',
+    responses: {
+      200: content('HTML page.', Type.String(), 'text/html'),
+      303: { description: 'To the user interface.', type: 'null' },
+    },
+    handle: ({ reply }) => {
+      if (hasPages(api)) return reply.redirect(names.gatewayPath, 303);
+      return sendPlainPage(reply, api, { title, text });
+    },
+  });
+  const hidden = { schema: { hide: true }, config: { role: 'public' } } as const;
+  for (const other of otherGatewayPaths(names)) {
+    const lead = (request: FastifyRequest, reply: FastifyReply) =>
+      reply.redirect(names.gatewayPath + request.url.slice(other.length), 308);
+    api.app.get(other, hidden, lead);
+    api.app.get(`${other}/*`, hidden, lead);
+  }
+}
+
+/**
+ * Makes the instance answer what no route of it serves: another method of a path it has with 405 and `Allow`, OPTIONS
+ * with 204 and `Allow` (RFC 9110 §15.5.6, §9.3.7), any other path with 404. Before the body is read, so that its size
+ * and form play no part; browsers get a page of links. To be called before any route is registered.
+ */
+export function respondUnserved(api: ApiContext): void {
+  const { app, names } = api;
+  const served = new Map<string, { readonly pattern: RegExp; readonly methods: Set<string> }>();
+  app.addHook('onRoute', ({ url, method }) => {
+    const route = served.get(url) ?? { pattern: patternOf(url), methods: new Set(['OPTIONS']) };
+    for (const name of [method].flat()) route.methods.add(name);
+    served.set(url, route);
+  });
+  app.setNotFoundHandler(() => undefined);
+  app.addHook('onRequest', async (request: FastifyRequest, reply: FastifyReply) => {
+    if (!request.is404) return;
+    const path = pathOf(request);
+    const methods = [...served.values()]
+      .filter(({ pattern }) => pattern.test(path))
+      .flatMap((route) => [...route.methods]);
+    if (methods.length === 0) {
+      if (request.headers.accept?.includes('text/html') === true) {
+        const text = 'Nothing is served under this path. These are:';
+        return sendPlainPage(reply.code(404), api, { title: 'Not found', text });
+      }
+      const pages = hasPages(api) ? `the pages are at ${names.gatewayPath}, and ` : '';
+      throw new GatewayError('EG_NOT_FOUND', `There is no ${path} here; ${pages}/openapi.json lists all calls.`);
+    }
+    const allow = [...new Set(methods)].sort().join(', ');
+    reply.header('Allow', allow);
+    if (request.method === 'OPTIONS') return reply.code(204).send();
+    throw new GatewayError('EG_METHOD_NOT_ALLOWED', `${request.method} is not possible here; this path has ${allow}.`);
+  });
+}
+
+/** Paths that a route's URL serves; `:name` is one segment, `*` the rest, a slash at the end makes no difference. */
+function patternOf(url: string): RegExp {
+  const segments = url
+    .split('/')
+    .map((segment) =>
+      segment === '*' ? '.*' : segment.startsWith(':') ? '[^/]+' : segment.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&'),
+    );
+  return new RegExp(`^${segments.join('/').replace(/\/$/, '')}/?$`);
 }

@@ -4,7 +4,7 @@ import type { Problem } from '../model/errors.ts';
 import type { ProductNames } from '../model/names.ts';
 import { compileCheck } from '../model/validation.ts';
 import type { ResourceReference, WriteContext } from '../operator/registry/resourceWrites.ts';
-import { recordChange } from './auth/audit.ts';
+import { recordChange } from './audit.ts';
 import { isForced, writerOf } from './auth/guard.ts';
 import { malformed } from './errors.ts';
 import type { Call, SentBody } from './routes.ts';

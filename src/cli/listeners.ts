@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { AddressInfo, Server } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
-import { originReader } from '../api/auth/clientAddress.ts';
+import { originReader } from '../api/auth/attemptLimit.ts';
 import { JWKS_PATH } from '../api/probes.ts';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { isOpenAccess, listenAddresses } from '../config/openAccess.ts';

@@ -1,5 +1,5 @@
 import { keySource, ldapServers } from '../api/auth/openAuthentication.ts';
-import { sessionKeys } from '../api/auth/sessionKeys.ts';
+import { sessionKeys } from '../api/auth/sessions.ts';
 import type { Environment } from '../config/environment.ts';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { readTlsFiles, TlsFileError, tlsMaterial } from '../gateway/tls/tlsFiles.ts';

@@ -1,7 +1,7 @@
 import type { Registry } from 'prom-client';
 import type { ProgramSettings } from '../kinds/kindProgram.ts';
 import type { AuditWriter } from '../store/auditWriter.ts';
-import type { SchemaStores } from '../store/schemaStores.ts';
+import type { SchemaStores } from '../store/resourceGroupStore.ts';
 import type { SourceName, Store } from '../store/store.ts';
 import type { EventRecorder } from './events/eventRecorder.ts';
 import type { Leadership } from './leadership/leadership.ts';

@@ -1,19 +1,35 @@
 import type { Knex } from 'knex';
 import { GatewayError } from '../model/errors.ts';
-import { ALL_MEMORY, type DeclaredGroup, type DeclaredSelector } from '../model/groupsFile/declaredGroups.ts';
 import {
+  ALL_MEMORY,
+  type DeclaredGroup,
+  type DeclaredSelector,
   type GroupChanges,
   type GroupTarget,
   groupChanges,
   isUnchanged,
   PERIOD,
-} from '../model/groupsFile/groupChanges.ts';
+} from '../model/groupsFile/declaredGroups.ts';
 import type { GroupRows } from '../model/groupsFile/storedGroups.ts';
 import type { ResourceGroupRow } from '../model/resourceGroup.ts';
-import { PROPERTIES } from './globalProperties.ts';
-import { GROUPS, groupFromRow, groupToRow, ID } from './resourceGroups.ts';
-import { inTransaction, locked, type ResourceGroupTables } from './resourceGroupTables.ts';
-import { requireSelectorColumns, SELECTORS, selectorFromRow, selectorToRow } from './selectors.ts';
+import { batches } from './columns.ts';
+import type { Database } from './database.ts';
+import { fenceHolds } from './leaderRepository.ts';
+import {
+  GROUPS,
+  groupFromRow,
+  groupToRow,
+  ID,
+  inTransaction,
+  locked,
+  PROPERTIES,
+  type ResourceGroupTables,
+  requireSelectorColumns,
+  SELECTORS,
+  selectorFromRow,
+  selectorToRow,
+} from './resourceGroupTables.ts';
+import type { Fence } from './store.ts';
 
 type RawRow = Readonly<Record<string, unknown>>;
 
@@ -88,12 +104,12 @@ async function change(trx: Knex, { environment }: GroupTarget, changes: GroupCha
 }
 
 async function deleteGroups(trx: Knex, deletes: readonly number[]): Promise<void> {
-  for (const batch of batches(deletes)) {
+  for (const batch of batches(deletes, BATCH)) {
     await trx(SELECTORS).whereIn(ID, batch).delete();
     // Foreign keys would ask for an order, or delete rows that get another parent.
     await trx(GROUPS).whereIn('parent', batch).update({ parent: null });
   }
-  for (const batch of batches(deletes)) await trx(GROUPS).whereIn(ID, batch).delete();
+  for (const batch of batches(deletes, BATCH)) await trx(GROUPS).whereIn(ID, batch).delete();
 }
 
 async function updateGroups(
@@ -107,7 +123,7 @@ async function updateGroups(
     return { [ID]: id, ...groupToRow({ ...columns, parent, environment }) };
   });
   // No database has an UPDATE with other values for each row; an INSERT of rows whose ids are there is one.
-  for (const batch of batches(rows)) await trx(GROUPS).insert(batch).onConflict(ID).merge();
+  for (const batch of batches(rows, BATCH)) await trx(GROUPS).insert(batch).onConflict(ID).merge();
 }
 
 /** Adds groups level by level, as each needs the id of its parent, and notes their ids. */
@@ -124,7 +140,7 @@ async function insertGroups(
       group,
       parent: group.parentPath === null ? null : idOf(ids, group.parentPath),
     }));
-    for (const batch of batches(placed)) {
+    for (const batch of batches(placed, BATCH)) {
       await trx(GROUPS).insert(batch.map(({ group, parent }) => groupToRow({ ...group.columns, parent, environment })));
     }
     // Databases differ in what they say of the ids of several rows.
@@ -155,8 +171,8 @@ async function replaceSelectors(
     }
   }
   const present = [...selectors.keys()].map((path) => idOf(ids, path));
-  for (const batch of batches(present)) await trx(SELECTORS).whereIn(ID, batch).delete();
-  for (const batch of batches(rows)) await trx(SELECTORS).insert(batch);
+  for (const batch of batches(present, BATCH)) await trx(SELECTORS).whereIn(ID, batch).delete();
+  for (const batch of batches(rows, BATCH)) await trx(SELECTORS).insert(batch);
 }
 
 function idOf(ids: ReadonlyMap<string, number>, path: string): number {
@@ -165,6 +181,87 @@ function idOf(ids: ReadonlyMap<string, number>, path: string): number {
   return id;
 }
 
-function* batches<T>(items: readonly T[]): Generator<readonly T[]> {
-  for (let start = 0; start < items.length; start += BATCH) yield items.slice(start, start + BATCH);
+const TABLE = 'eg_group_owners';
+/** Rows of one statement. */
+const OWNERS = 100;
+
+/** `root` of the record of a resource that declares `cpu_quota_period`: no group has this name. */
+export const PERIOD_ROOT = '';
+
+/** One environment of a database in which a resource owns root groups. */
+export interface GroupPlace {
+  /** Of the resource. */
+  readonly namespace: string;
+  /** `metadata.name` */
+  readonly name: string;
+  /** Null: the gateway's own. */
+  readonly database: string | null;
+  readonly environment: string;
+}
+
+/** A root group that a resource owns, with all groups below it and their selectors. */
+export interface GroupOwner extends GroupPlace {
+  /** Name of the root group; `PERIOD_ROOT`: the period of CPU limits, which several resources may declare alike. */
+  readonly root: string;
+  readonly uid: string;
+  /** Generation of the resource that was written last, or is being written. */
+  readonly generation: number;
+  /** False: a write of that generation began, and its end was not noted. */
+  readonly isApplied: boolean;
+}
+
+/** What `GroupOwnerRepository.set` notes of a place. */
+export interface OwnedRoots extends Pick<GroupOwner, 'uid' | 'generation' | 'isApplied'> {
+  readonly roots: Iterable<string>;
+}
+
+/** `eg_group_owners`: which resource owns which root groups of the tables that engines read. */
+export class GroupOwnerRepository {
+  private readonly database: Database;
+
+  constructor(database: Database) {
+    this.database = database;
+  }
+
+  all(): Promise<readonly GroupOwner[]> {
+    return this.database.run(async (knex) => {
+      const rows: GroupOwner[] = await knex(TABLE)
+        .select('namespace', 'name', 'environment', 'uid', 'generation')
+        .select({ database: 'database_name', root: 'root_group', isApplied: 'is_applied' })
+        .orderBy(['namespace', 'name', 'database_name', 'environment', 'root_group']);
+      // Drivers give big integers as text, and truth values as numbers.
+      return rows.map((row) => ({
+        ...row,
+        ...{ database: row.database || null, generation: Number(row.generation), isApplied: Boolean(row.isApplied) },
+      }));
+    });
+  }
+
+  /**
+   * Stores the roots that a resource owns in a place, whole. A root that another resource owned changes its owner.
+   * @param fence null: the caller need not lead
+   */
+  set(
+    { namespace, name, database, environment }: GroupPlace,
+    { roots, uid, generation, isApplied }: OwnedRoots,
+    fence: Fence | null,
+  ): Promise<'stored' | 'fenced'> {
+    return this.database.transaction(async (trx) => {
+      // The row that this locks has replicas write one after the other.
+      const isLeader = await fenceHolds(trx, this.database, fence ?? { holder: '', epoch: 0 });
+      if (fence !== null && !isLeader) return 'fenced';
+      const place = { database_name: database ?? '', environment };
+      await trx(TABLE)
+        .where({ namespace, name, ...place })
+        .delete();
+      const owned = { namespace, name, ...place, uid, generation, is_applied: isApplied ? 1 : 0 };
+      const rows = [...roots].map((root) => ({ ...owned, root_group: root }));
+      for (const batch of batches(rows, OWNERS)) {
+        const groups = batch.map(({ root_group }) => root_group).filter((root) => root !== PERIOD_ROOT);
+        await trx(TABLE).where(place).whereIn('root_group', groups).delete();
+        await trx(TABLE).insert(batch);
+      }
+      return 'stored';
+    });
+  }
 }

@@ -8,11 +8,10 @@ import { AuditRepository } from './auditRepository.ts';
 import { BackendRepository } from './backendRepository.ts';
 import { newestFirst } from './columns.ts';
 import { type Database, type DatabaseLimits, defaultLimits, openDatabase } from './database.ts';
+import { GroupOwnerRepository } from './declaredGroups.ts';
 import { EndedQueryRepository } from './endedQueryRepository.ts';
 import { EndedSessionRepository } from './endedSessionRepository.ts';
-import { exactMatchSelectors } from './exactMatchSelectors.ts';
 import { storeError } from './failures.ts';
-import { GroupOwnerRepository } from './groupOwnerRepository.ts';
 import { type ReplayedRow, type ReplayRange, replayedRows } from './historyReplay.ts';
 import { QueryHistoryRepository } from './historyRepository.ts';
 import { hourlySums } from './hourlySums.ts';
@@ -27,11 +26,18 @@ import { queryList } from './queryList.ts';
 import { queryRates } from './queryRates.ts';
 import { queryStatistics } from './queryStatistics.ts';
 import { QueuedQueryRepository } from './queuedQueryRepository.ts';
-import { openResourceGroups } from './resourceGroupStore.ts';
+import {
+  exactMatchSelectors,
+  noOtherDatabase,
+  openResourceGroups,
+  requireAllowed,
+  type SchemaRules,
+  type SchemaStores,
+  schemaStores,
+} from './resourceGroupStore.ts';
 import { ResourceRepository } from './resourceRepository.ts';
 import { ruleHits } from './ruleHits.ts';
 import { RunningQueryRepository } from './runningQueryRepository.ts';
-import { noOtherDatabase, requireAllowed, type SchemaRules, type SchemaStores, schemaStores } from './schemaStores.ts';
 import { SlotQueryRepository } from './slotQueryRepository.ts';
 import { SlotRepository } from './slotRepository.ts';
 import type { QueryRecord, StoredResource } from './store.ts';

@@ -37,13 +37,8 @@ function explainingRules(): NonNullable<ServerOptions['rules']> {
   const explain = requestExplanation(new RoutingTableHolder(), reader, 'adhoc', (draft) => compiler.tryRule(draft), {});
   return {
     explain,
-    routingRules: {} as never,
-    hits: {} as never,
-    history: {} as never,
-    transactions: { get: async () => null },
-    buffered: () => null,
-    impact: {} as never,
-    outcomes: async () => null,
+    ...{ routingRules: {} as never, edited: () => null, replays: {} as never },
+    ...{ database: {} as never, replaySettings: {} as never },
   };
 }
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type SimulatedEngine, startSimulatedEngine } from '../../demo/simulatedEngine.ts';
-import type { AuditedChange, AuditPage } from '../../src/api/answers/audit.ts';
+import type { AuditedChange, AuditPage } from '../../src/api/audit.ts';
 import { type ControlPlane, controlPlaneAvailable, sharedControlPlane } from '../support/controlPlane.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
 import { clusterManifest, type KubeRig, kubeRig, ruleManifest } from '../support/kubeRig.ts';

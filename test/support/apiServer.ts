@@ -1,21 +1,15 @@
 import { createServer, request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { KubeConfig } from '@kubernetes/client-node';
-import { type Logger, pino } from 'pino';
+import { pino } from 'pino';
 import { Registry } from 'prom-client';
-import {
-  type Api,
-  type ApiDependencies,
-  type ApiOptions,
-  createApi,
-  type WebappDependencies,
-} from '../../src/api/api.ts';
+import { createApi } from '../../src/api/api.ts';
+import type { ApiParts, Readiness } from '../../src/api/apiContext.ts';
 import {
   type AuthenticationDependencies,
   type AuthenticationSettings,
   openAuthentication,
 } from '../../src/api/auth/openAuthentication.ts';
-import type { Readiness } from '../../src/api/probes.ts';
 import { ClusterChanges } from '../../src/gateway/health/clusterChanges.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import { productNames } from '../../src/model/names.ts';
@@ -23,7 +17,7 @@ import type { ClusterRegistry } from '../../src/operator/registry/clusterRegistr
 import type { GroupTables } from '../../src/operator/registry/groupWrites.ts';
 import type { AppliedChange } from '../../src/operator/registry/resourceWrites.ts';
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
-import type { SchemaStores } from '../../src/store/schemaStores.ts';
+import type { SchemaStores } from '../../src/store/resourceGroupStore.ts';
 import { defaultApiBodyLimit, unlimitedBodies } from './defaults.ts';
 import { openapiConformance } from './openapiConformance.ts';
 import { TableRegistry } from './tableRegistry.ts';
@@ -61,18 +55,10 @@ export interface ApiServer<R extends ClusterRegistry = TableRegistry> {
 }
 
 /** What a test chooses. */
-export type ServerOptions = Partial<ApiOptions> & {
+export type ServerOptions = Partial<Omit<ApiParts, 'resourceGroups' | 'ui'>> & {
   readonly product?: string;
-  readonly logger?: Logger;
   readonly resourceGroups?: SchemaStores | GroupTables;
-  readonly declaredGroups?: NonNullable<ApiDependencies['declaredGroups']>;
-  readonly webapp?: WebappDependencies;
-  readonly userInterface?: NonNullable<ApiDependencies['userInterface']>;
-  readonly queuedQueries?: NonNullable<ApiDependencies['queuedQueries']>;
-  readonly queries?: NonNullable<ApiDependencies['queries']>;
-  readonly runningQueries?: NonNullable<ApiDependencies['runningQueries']>;
-  readonly waitingQueries?: ApiDependencies['waitingQueries'];
-  readonly rules?: NonNullable<ApiDependencies['rules']>;
+  readonly ui?: Partial<ApiParts['ui']>;
   /** Who may call; everybody where it is left out. */
   readonly access?: Partial<AuthenticationSettings>;
   readonly accessDependencies?: Partial<AuthenticationDependencies>;
@@ -115,38 +101,27 @@ export async function startApiOver<R extends ClusterRegistry>(
       ...options.accessDependencies,
     },
   );
-  const api: Api = await createApi(
-    {
-      authentication,
-      registry,
-      inventory: () => [],
-      inventoryStateVersion: () => 1,
-      // Streams of events end at once: calls of every operation end.
-      stopping: () => true,
-      table,
-      clusterChanges: new ClusterChanges(table, systemClock),
-      replica: 'replica-1',
-      defaultGroup: 'adhoc',
-      readiness,
-      metrics,
-      logger,
-      bodies: unlimitedBodies(),
-      onChange: (change) => changes.push(change),
-      resourceGroups: groupTables(options.resourceGroups),
-      declaredGroups: options.declaredGroups ?? null,
-      webapp: options.webapp ?? null,
-      userInterface: options.userInterface ?? null,
-      rules: options.rules ?? null,
-      limits: null,
-      heldDeletions: null,
-      publishedKeys: null,
-      queuedQueries: options.queuedQueries ?? null,
-      queries: options.queries ?? null,
-      runningQueries: options.runningQueries ?? (async () => ({ queries: [], complete: true })),
-      waitingQueries: options.waitingQueries ?? (async () => ({ count: 0, complete: true })),
-    },
-    { names, version: '1.2.3', bodyLimit: options.bodyLimit ?? defaultApiBodyLimit },
-  );
+  const { access: _, accessDependencies: __, resourceGroups, ui, ...parts } = options;
+  const api = await createApi({
+    ...{ authentication, registry, table, readiness, metrics, logger, names, version: '1.2.3' },
+    inventory: () => [],
+    inventoryStateVersion: () => 1,
+    // Streams of events end at once: calls of every operation end.
+    stopping: () => true,
+    clusterChanges: new ClusterChanges(table, systemClock),
+    ...{ replica: 'replica-1', defaultGroup: 'adhoc', bodyLimit: defaultApiBodyLimit, bodies: unlimitedBodies() },
+    ...{ clock: systemClock, startedAt: 0, keptHours: 720, pages: null, queryUser: null },
+    ui: { enabled: false, disablePages: [], hiddenPageCalls: 'refuse', ...ui },
+    onChange: (change) => changes.push(change),
+    ...{ operator: null, rules: null, store: null, auditWriter: null, publishedKeys: null },
+    resourceGroups: groupTables(resourceGroups),
+    buffered: () => null,
+    outcomes: async () => null,
+    kill: async () => ({ kind: 'unknown' }),
+    runningQueries: async () => ({ queries: [], complete: true }),
+    waitingQueries: async () => ({ count: 0, complete: true }),
+    ...parts,
+  });
   const http = createServer((request, response) => api.handler(request, response));
   await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
   const { port } = http.address() as AddressInfo;
@@ -197,5 +172,6 @@ function groupTables(stores: SchemaStores | GroupTables | undefined): GroupTable
   return {
     use: stores.use,
     change: async (database, work) => ({ ...(await stores.use(database, work)), resource: null }),
+    of: async () => [],
   };
 }

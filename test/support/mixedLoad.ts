@@ -1,6 +1,6 @@
 import { rename, writeFile } from 'node:fs/promises';
 import { stringify } from 'yaml';
-import type { ClusterState } from '../../src/api/answers/clusters.ts';
+import type { ClusterState } from '../../src/api/clusters.ts';
 import type { KnexStore } from '../../src/store/openStore.ts';
 import { startServer, until } from './gateway.ts';
 import { manifest } from './manifest.ts';

@@ -19,7 +19,7 @@ import { DatabaseSource } from '../../src/operator/sources/database/databaseSour
 import { DirectorySource } from '../../src/operator/sources/directory/directorySource.ts';
 import type { ResourceSource } from '../../src/operator/sources/source.ts';
 import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
-import type { SchemaStores } from '../../src/store/schemaStores.ts';
+import type { SchemaStores } from '../../src/store/resourceGroupStore.ts';
 import type { Store } from '../../src/store/store.ts';
 import { defaultDeletionGuard } from './defaults.ts';
 import { defaultRuleCompiler } from './resourceRules.ts';

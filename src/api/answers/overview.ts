@@ -1,6 +1,19 @@
 import { type TProperties, Type } from 'typebox';
-import { reference } from '../schemas.ts';
-import { type Answer, count, nullable, oneOf, textOrNull, time } from './response.ts';
+import {
+  type Answer,
+  count,
+  flagField,
+  integerField,
+  list,
+  nullable,
+  objectOf,
+  objects,
+  oneOf,
+  reference,
+  textField,
+  textOrNull,
+  time,
+} from '../schemas.ts';
 
 const counted = <Labels extends TProperties>(labels: Labels) =>
   Type.Array(Type.Object({ ...labels, count: count('Since the process started.') }));
@@ -8,19 +21,16 @@ const counted = <Labels extends TProperties>(labels: Labels) =>
 export const Overview = Type.Object(
   {
     version: Type.String(),
-    startedAt: Type.String({ description: 'Start of the process that answers, RFC 3339. It counts since then.' }),
+    startedAt: textField('Start of the process that answers, RFC 3339. It counts since then.'),
     notReadyBecause: textOrNull('Null: it takes requests.'),
-    components: Type.Array(
-      Type.Object({
-        name: Type.String({ description: 'e.g. database, resource source, leader, history buffer.' }),
-        ok: Type.Boolean(),
-        message: Type.String(),
-      }),
-      { description: 'The lines of /readyz?verbose.' },
-    ),
-    leader: Type.Boolean({ description: 'This process writes statuses and projections.' }),
+    components: objects('The lines of /readyz?verbose.', {
+      name: textField('e.g. database, resource source, leader, history buffer.'),
+      ok: Type.Boolean(),
+      message: Type.String(),
+    }),
+    leader: flagField('This process writes statuses and projections.'),
     source: Type.Object({
-      available: Type.Boolean({ description: 'The resource source (API server, directory, database) can be read.' }),
+      available: flagField('The resource source (API server, directory, database) can be read.'),
       lastEventAgeSeconds: nullable(
         Type.Integer(),
         'Whole seconds since its last sign of life, in steps of ten; null before the first.',
@@ -40,7 +50,7 @@ export const Overview = Type.Object(
     }),
     traffic: Type.Object({
       submissions: count('Queries submitted since the process started.'),
-      requests: counted({ kind: Type.String(), status: Type.String({ description: 'Class of the status: 2xx.' }) }),
+      requests: counted({ kind: Type.String(), status: textField('Class of the status: 2xx.') }),
       refusals: counted({ reason: Type.String() }),
       clusterErrors: counted({ cluster: Type.String(), type: Type.String() }),
       retries: counted({ cluster: Type.String() }),
@@ -56,13 +66,11 @@ export const Overview = Type.Object(
 );
 export type Overview = Answer<typeof Overview>;
 
-const milliseconds = (description: string) => Type.Integer({ description: `${description}, milliseconds since 1970.` });
+const milliseconds = (description: string) => integerField(`${description}, milliseconds since 1970.`);
 const asOf = time('When it was computed; an answer may be some seconds old.');
-const keptHours = Type.Integer({
-  description: 'How long queries are kept: `dataStore.queryHistoryHoursRetention`.',
-});
+const keptHours = integerField('How long queries are kept: `dataStore.queryHistoryHoursRetention`.');
 
-const names = (description: string) => Type.Array(Type.String(), { description: `${description} Up to 20.` });
+const names = (description: string) => list(Type.String(), `${description} Up to 20.`);
 /** Kinds of problems in the order in which a user on call looks at them. */
 export const problemKinds = [
   ...(['DatabaseUnavailable', 'SourceUnavailable', 'GroupUnavailable', 'ErrorRate', 'ClusterUnhealthy'] as const),
@@ -75,25 +83,25 @@ const Severity = oneOf(
   'critical: queries are refused or fail, or the gateway lacks what it needs.',
 );
 
-export const OverviewProblem = Type.Object(
+export const OverviewProblem = objectOf(
+  { $id: 'OverviewProblem', description: 'Something that is wrong now.' },
   {
     kind: ProblemKind,
     severity: Severity,
-    object: Type.Object(
+    object: objectOf(
+      { description: 'What it is about.' },
       {
         kind: oneOf(['cluster', 'routingGroup', 'rule', 'rulesFile', 'queue', 'gateway']),
-        name: Type.String({ description: 'Registry name, name of the group or rule, path, or name of the component.' }),
+        name: textField('Registry name, name of the group or rule, path, or name of the component.'),
       },
-      { description: 'What it is about.' },
     ),
-    reason: Type.String({ description: 'Sentence for people.' }),
+    reason: textField('Sentence for people.'),
     since: textOrNull('RFC 3339; null where it is not known.'),
     groups: names('Routing groups that it affects.'),
     groupCount: count('All of them.'),
     rules: names('Rules that lead to what it affects, for callers who may list rules.'),
     ruleCount: count('All of them.'),
   },
-  { $id: 'OverviewProblem', description: 'Something that is wrong now.' },
 );
 export type OverviewProblem = Answer<typeof OverviewProblem>;
 
@@ -101,10 +109,8 @@ export const ProblemList = Type.Object({
   asOf,
   verdict: oneOf(['ok', 'warning', 'critical'], 'The worst severity; ok where there is no problem.'),
   total: count('All problems, also those that are not listed.'),
-  counts: Type.Array(Type.Object({ kind: ProblemKind, total: Type.Integer() }), {
-    description: 'Problems by kind, in order of the list.',
-  }),
-  problems: Type.Array(reference(OverviewProblem), { description: 'Critical ones first; at most 20 of a kind.' }),
+  counts: objects('Problems by kind, in order of the list.', { kind: ProblemKind, total: Type.Integer() }),
+  problems: list(reference(OverviewProblem), 'Critical ones first; at most 20 of a kind.'),
 });
 export type ProblemList = Answer<typeof ProblemList>;
 
@@ -112,25 +118,22 @@ export const QuerySeries = Type.Object({
   asOf,
   from: milliseconds('Start of the first interval'),
   to: milliseconds('End of the last interval, which is not over yet'),
-  intervalMs: Type.Integer({ description: 'Length of an interval in milliseconds, whole minutes.' }),
+  intervalMs: integerField('Length of an interval in milliseconds, whole minutes.'),
   keptHours,
   total: count('Queries in the range.'),
-  clusters: Type.Array(
-    Type.Object({
-      cluster: Type.String({ description: 'Registry name, or the URL of queries that no name is known of.' }),
-      color: Type.Integer({
-        minimum: 0,
-        description:
-          'Number of its colour in charts, 0 to 11, whatever the range. Of up to 12 registered clusters each has another one.',
-      }),
-      total: Type.Integer(),
-      counts: nullable(
-        Type.Array(Type.Integer(), { description: 'Queries by interval, in order; all lines are equally long.' }),
-        'Null: the cluster has no line of its own (`lines`), and is counted in `others`.',
-      ),
+  clusters: objects('Most queries first.', {
+    cluster: textField('Registry name, or the URL of queries that no name is known of.'),
+    color: Type.Integer({
+      minimum: 0,
+      description:
+        'Number of its colour in charts, 0 to 11, whatever the range. Of up to 12 registered clusters each has another one.',
     }),
-    { description: 'Most queries first.' },
-  ),
+    total: Type.Integer(),
+    counts: nullable(
+      list(Type.Integer(), 'Queries by interval, in order; all lines are equally long.'),
+      'Null: the cluster has no line of its own (`lines`), and is counted in `others`.',
+    ),
+  }),
   others: nullable(
     Type.Array(Type.Integer()),
     'Queries by interval of all clusters without a line of their own; null: each has one.',
@@ -139,38 +142,32 @@ export const QuerySeries = Type.Object({
 export type QuerySeries = Answer<typeof QuerySeries>;
 
 const percentiles = (description: string) =>
-  Type.Object(
-    { p50: nullable(Type.Integer()), p95: nullable(Type.Integer()) },
+  objectOf(
     { description: `${description} Milliseconds, within 4.5 %; null where no query said it.` },
+    { p50: nullable(Type.Integer()), p95: nullable(Type.Integer()) },
   );
 
 export const RateSeries = Type.Object({
   asOf,
   from: milliseconds('Start of the first interval'),
   to: milliseconds('End of the last interval, which is not over yet'),
-  intervalMs: Type.Integer({ description: 'Length of an interval in milliseconds, whole minutes.' }),
+  intervalMs: integerField('Length of an interval in milliseconds, whole minutes.'),
   keptHours,
-  intervals: Type.Array(
-    Type.Object({
-      start: milliseconds('Start of the interval'),
-      queries: count('Submissions, also those that still run.'),
-      ended: count('Of them those that ended, or that the gateway refused or denied.'),
-      failures: count("FAILED or LOST, without users' errors."),
-      userErrors: count('FAILED with USER_ERROR.'),
-      refused: count('REFUSED by the gateway.'),
-      elapsedMillis: percentiles('From creation to end.'),
-      queuedMillis: percentiles("In the engine's and the gateway's queue together."),
-    }),
-    { description: 'All of the range, in order.' },
-  ),
-  errors: Type.Array(
-    Type.Object({
-      state: Type.String({ description: 'FAILED, LOST, REFUSED or DENIED.' }),
-      errorName: textOrNull(),
-      errorType: textOrNull(),
-      queries: Type.Integer(),
-    }),
-    { description: 'Errors of the range, most frequent first; at most 10.' },
-  ),
+  intervals: objects('All of the range, in order.', {
+    start: milliseconds('Start of the interval'),
+    queries: count('Submissions, also those that still run.'),
+    ended: count('Of them those that ended, or that the gateway refused or denied.'),
+    failures: count("FAILED or LOST, without users' errors."),
+    userErrors: count('FAILED with USER_ERROR.'),
+    refused: count('REFUSED by the gateway.'),
+    elapsedMillis: percentiles('From creation to end.'),
+    queuedMillis: percentiles("In the engine's and the gateway's queue together."),
+  }),
+  errors: objects('Errors of the range, most frequent first; at most 10.', {
+    state: textField('FAILED, LOST, REFUSED or DENIED.'),
+    errorName: textOrNull(),
+    errorType: textOrNull(),
+    queries: Type.Integer(),
+  }),
 });
 export type RateSeries = Answer<typeof RateSeries>;

@@ -3,10 +3,21 @@ import { groupSourceNames } from '../../model/membership.ts';
 import { strategyNames } from '../../model/strategies.ts';
 import { routerNames } from '../../routing/groupDecision.ts';
 import type { QueryDecision } from '../../routing/storedDecision.ts';
-import { reference } from '../schemas.ts';
-import { QueryOutcome } from './outcome.ts';
-import { QueuePlace } from './queries.ts';
-import { type Answer, nullable, oneOf, textOrNull } from './response.ts';
+import {
+  type Answer,
+  flagField,
+  integerField,
+  list,
+  nullable,
+  objectOf,
+  objectOrNull,
+  objects,
+  oneOf,
+  reference,
+  textField,
+  textOrNull,
+} from '../schemas.ts';
+import { QueryOutcome, QueuePlace } from './queries.ts';
 
 export const RuleEffect = Type.Object({
   rule: Type.String(),
@@ -14,15 +25,15 @@ export const RuleEffect = Type.Object({
   priority: Type.Integer(),
   outcome: oneOf(['fired', 'not-matched', 'failed', 'denied', 'skipped']),
   put: Type.Optional(Type.Record(Type.String(), textOrNull(), { description: 'What it put into result.' })),
-  error: Type.Optional(Type.String({ description: 'Why it failed.' })),
+  error: Type.Optional(textField('Why it failed.')),
 });
 export type RuleEffect = Answer<typeof RuleEffect>;
 
 const considered = {
   cluster: Type.String(),
   routingGroup: Type.String(),
-  taken: Type.Boolean({ description: 'One of those that the request may be sent to.' }),
-  reason: Type.String({ description: 'Why, or why not.' }),
+  taken: flagField('One of those that the request may be sent to.'),
+  reason: textField('Why, or why not.'),
 };
 
 const ReadConditions = Type.Array(
@@ -32,8 +43,8 @@ const ReadConditions = Type.Array(
     condition: Type.String(),
     values: Type.Array(
       Type.Object({
-        expression: Type.String({ description: 'e.g. request.getHeader("X-Engine-Source")' }),
-        value: Type.String({ description: 'Texts in quotes; cut at 200 characters.' }),
+        expression: textField('e.g. request.getHeader("X-Engine-Source")'),
+        value: textField('Texts in quotes; cut at 200 characters.'),
         source: textOrNull('header:NAME, user, queryType, …; null where that is not known.'),
       }),
     ),
@@ -42,38 +53,38 @@ const ReadConditions = Type.Array(
 
 export const Explanation = Type.Object({
   outcome: oneOf(['routed', 'denied', 'rejected', 'noCluster']),
-  message: Type.String({ description: 'The decision in a sentence.' }),
+  message: textField('The decision in a sentence.'),
   routingGroup: Type.String(),
   decidedBy: oneOf([...routerNames, 'transaction']),
   rule: textOrNull('Rule that decided, denied or failed.'),
   pinnedCluster: textOrNull('Cluster that a rule chose.'),
   onUnavailable: oneOf(['fallback', 'reject']),
-  fallback: Type.Boolean({
-    description: 'Another group serves in place of the one asked for: one of its fallbacks, or the default group.',
-  }),
-  steps: Type.Array(Type.String(), {
-    description: 'How it comes to these clusters, a sentence each; empty where the group asked for has them.',
-  }),
+  fallback: flagField(
+    'Another group serves in place of the one asked for: one of its fallbacks, or the default group.',
+  ),
+  steps: list(
+    Type.String(),
+    'How it comes to these clusters, a sentence each; empty where the group asked for has them.',
+  ),
   clusters: Type.Array(Type.Object(considered)),
   waitsFor: textOrNull('What it would wait for now: the limits that are full. Null: nothing.'),
-  rules: Type.Array(RuleEffect, { description: 'Every rule in order, and what became of it.' }),
-  conditions: Type.Array(ReadConditions.items, {
-    description:
-      'What the conditions of rules read: of those that did something first, 50 at most. Empty for callers who may not list rules.',
-  }),
+  rules: list(RuleEffect, 'Every rule in order, and what became of it.'),
+  conditions: list(
+    ReadConditions.items,
+    'What the conditions of rules read: of those that did something first, 50 at most. Empty for callers who may not list rules.',
+  ),
   request: Type.Object({
     isSubmission: Type.Boolean(),
     user: textOrNull(),
-    userMapping: nullable(
-      Type.Object({ from: Type.String({ description: 'The name before.' }) }),
-      'What the user mapping did. Null: the name is not mapped.',
-    ),
+    userMapping: objectOrNull('What the user mapping did. Null: the name is not mapped.', {
+      from: textField('The name before.'),
+    }),
     groups: nullable(
       Type.Array(
         Type.Object({
           source: oneOf([...groupSourceNames, 'described']),
           groups: Type.Array(Type.String()),
-          note: Type.Optional(Type.String({ description: 'Why it says nothing, or not what is current.' })),
+          note: Type.Optional(textField('Why it says nothing, or not what is current.')),
         }),
       ),
       'Groups of the user, by the source that they come from. Null: no source of groups is configured.',
@@ -97,38 +108,29 @@ const millis = (description: string) => Type.Optional(Type.Integer({ description
 
 /** Stored routing of a query; further fields are listed in docs/rest-api.md#decisions. */
 const Decision = Type.Unsafe<QueryDecision>(
-  Type.Object(
+  objectOf(
+    { additionalProperties: true },
     {
-      refused: Type.Optional(
-        Type.String({ description: 'Why the gateway refused it: denied, rule_failed, no_cluster, …' }),
-      ),
+      refused: Type.Optional(textField('Why the gateway refused it: denied, rule_failed, no_cluster, …')),
       times: Type.Optional(
         Type.Object({
-          receivedAt: Type.Integer({
-            description: 'When the head of its request had arrived, milliseconds since 1970.',
-          }),
+          receivedAt: integerField('When the head of its request had arrived, milliseconds since 1970.'),
           analysed: millis('When user and statement were known, milliseconds after `receivedAt`.'),
           decided: millis('When its routing group was decided, milliseconds after `receivedAt`.'),
           submitted: millis('When its cluster had answered, milliseconds after `receivedAt`.'),
         }),
       ),
-      strategy: Type.Optional(
-        Type.String({ description: `What picked the cluster: ${strategyNames.join(', ')}, rule or only.` }),
-      ),
+      strategy: Type.Optional(textField(`What picked the cluster: ${strategyNames.join(', ')}, rule or only.`)),
       candidates: Type.Optional(
-        Type.Array(
-          Type.Object({
-            ...considered,
-            queued: Type.Optional(Type.Number({ description: 'Queued queries by its last check.' })),
-            running: Type.Optional(Type.Number({ description: 'Running queries by its last check.' })),
-            chosen: Type.Optional(Type.Literal(true, { description: 'It took the query.' })),
-          }),
-          { description: 'Clusters of the groups that were looked at, as they were then; 16 at most.' },
-        ),
+        objects('Clusters of the groups that were looked at, as they were then; 16 at most.', {
+          ...considered,
+          queued: Type.Optional(Type.Number({ description: 'Queued queries by its last check.' })),
+          running: Type.Optional(Type.Number({ description: 'Running queries by its last check.' })),
+          chosen: Type.Optional(Type.Literal(true, { description: 'It took the query.' })),
+        }),
       ),
       conditions: Type.Optional(ReadConditions),
     },
-    { additionalProperties: true },
   ),
 );
 
@@ -137,14 +139,14 @@ export const RoutedQuery = Type.Object({
   user: textOrNull(),
   source: textOrNull(),
   routingGroup: textOrNull(),
-  cluster: Type.String({ description: 'Registry name of the cluster it ran on; empty until one has it.' }),
+  cluster: textField('Registry name of the cluster it ran on; empty until one has it.'),
   backendUrl: Type.String(),
   externalUrl: textOrNull(),
-  queryText: Type.String({ description: 'Empty until a cluster has it.' }),
+  queryText: textField('Empty until a cluster has it.'),
   received: textOrNull(
     'When a query that waited came in, RFC 3339. Null: it did not wait for long, or that is not kept any more.',
   ),
-  created: Type.String({ description: 'When its cluster had it, RFC 3339; until then when it came in.' }),
+  created: textField('When its cluster had it, RFC 3339; until then when it came in.'),
   queuedAs: textOrNull(
     'Id of the gateway under which it waits, or waited; the same as `queryId` while no cluster has it. Null: it did not wait for long.',
   ),
@@ -165,53 +167,42 @@ export type RoutedQuery = Answer<typeof RoutedQuery>;
 
 /** Which resource group engines choose for a query, and how that came about. */
 export const GroupExplanation = Type.Object({
-  environment: Type.String({ description: 'Environment whose groups were looked at.' }),
+  environment: textField('Environment whose groups were looked at.'),
   outcome: oneOf(
     ['selected', 'rejected', 'failed', 'unknown'],
     'rejected: no selector matches, so that the engine refuses the query; failed: the name of the group cannot be made of what the query has, so that the query fails; unknown: it depends on an expression that cannot be matched here.',
   ),
-  message: Type.String({ description: 'Why.' }),
+  message: textField('Why.'),
   selector: nullable(
     Type.Integer(),
     'The selector that decides, by its place in the order in which they are tried, from 0.',
   ),
   group: nullable(Type.Array(Type.String()), "The group's name, root first."),
-  path: Type.Array(
-    Type.Object({
-      resourceGroupId: Type.Integer(),
-      name: Type.String({ description: 'With its variables.' }),
-      softMemoryLimit: textOrNull('As it is stored.'),
-      hardConcurrencyLimit: Type.Integer(),
-      maxQueued: Type.Integer(),
-    }),
-    { description: 'The groups that it consists of, root first, with the limits that hold there.' },
-  ),
-  selectors: Type.Array(
-    Type.Object({
-      id: nullable(Type.Integer(), 'Key of the row, where the table has one.'),
-      priority: Type.Integer(),
-      resourceGroupId: Type.Integer(),
-      group: Type.String({ description: 'Path of its group.' }),
-      outcome: oneOf(['matched', 'not-matched', 'unknown']),
-      condition: textOrNull('The condition that did not hold, or is not known.'),
-      message: Type.String(),
-    }),
-    { description: 'What selectors did, highest priority first, up to the one that decides; the first 500 of them.' },
-  ),
-  omitted: Type.Integer({ description: 'How many of these were left out.' }),
-  samePriority: Type.Array(
-    Type.Object({
+  path: objects('The groups that it consists of, root first, with the limits that hold there.', {
+    resourceGroupId: Type.Integer(),
+    name: textField('With its variables.'),
+    softMemoryLimit: textOrNull('As it is stored.'),
+    hardConcurrencyLimit: Type.Integer(),
+    maxQueued: Type.Integer(),
+  }),
+  selectors: objects('What selectors did, highest priority first, up to the one that decides; the first 500 of them.', {
+    id: nullable(Type.Integer(), 'Key of the row, where the table has one.'),
+    priority: Type.Integer(),
+    resourceGroupId: Type.Integer(),
+    group: textField('Path of its group.'),
+    outcome: oneOf(['matched', 'not-matched', 'unknown']),
+    condition: textOrNull('The condition that did not hold, or is not known.'),
+    message: Type.String(),
+  }),
+  omitted: integerField('How many of these were left out.'),
+  samePriority: objects(
+    'Further selectors of the same priority that match and lead elsewhere: which of them an engine takes is not defined.',
+    {
       id: nullable(Type.Integer(), 'Key of the row.'),
       resourceGroupId: Type.Integer(),
       group: Type.String(),
-    }),
-    {
-      description:
-        'Further selectors of the same priority that match and lead elsewhere: which of them an engine takes is not defined.',
     },
   ),
-  problems: Type.Array(Type.String(), {
-    description: 'With these, engines load nothing, and keep what they loaded last.',
-  }),
+  problems: list(Type.String(), 'With these, engines load nothing, and keep what they loaded last.'),
 });
 export type GroupExplanation = Answer<typeof GroupExplanation>;

@@ -4,7 +4,9 @@ import { resourceKinds } from '../../kinds/registry.ts';
 import { routingGroup } from '../../kinds/routingGroup/kind.ts';
 import { routingRule } from '../../kinds/routingRule/kind.ts';
 import type { ProductNames } from '../../model/names.ts';
-import type { Role } from './caller.ts';
+import { cookieNames } from './cookies.ts';
+import { isSafeMethod } from './guard.ts';
+import { type Authentication, csrfHeader } from './openAuthentication.ts';
 
 /** Required Kubernetes rights for our resources (SubjectAccessReview). */
 export interface ResourceAccess {
@@ -189,4 +191,129 @@ export function accessOfRoute(
     throw new Error(`route ${url} has no role: declare config.role or add a row in src/api/auth/endpointAccess.ts`);
   }
   return row[1];
+}
+
+/** Roles of callers (docs/authentication.md#roles): none includes another. */
+export const roles = ['ADMIN', 'USER', 'API'] as const;
+
+export type Role = (typeof roles)[number];
+
+/** Authentication method of a caller; `open`: nothing is configured, so every call passes. */
+export type Recognition = 'open' | 'session' | 'basic' | 'bearer' | 'certificate' | 'kubernetes';
+
+export interface Caller {
+  /** Name for the audit, for override annotations and for `userId`. */
+  readonly name: string;
+  readonly by: Recognition;
+  /** Name by which their queries are known, after the user mapping; left out if that is `name`. */
+  readonly queryUser?: string;
+  /** By which of the configured ways, e.g. `presetUsers`, `ldap`, `oauth` or the name of a provider; null: not known. */
+  readonly method: string | null;
+  /** Roles held, as `/userinfo` lists them. */
+  roles(): Promise<ReadonlySet<Role>>;
+  permits(access: Access): Promise<boolean>;
+}
+
+/** No user has it: names with control characters are none. */
+const NOBODY = '\u0001';
+
+/**
+ * A caller whose queries are known by the mapped name (docs/identity.md#user-mapping).
+ * @param mapped gives the name; null for names that no rule lets pass, whose queries are no one's
+ */
+export function withQueryUser(caller: Caller, mapped: (name: string) => string | null): Caller {
+  return { ...caller, queryUser: mapped(caller.name) ?? NOBODY };
+}
+
+export function queryUserOf({ name, queryUser }: Caller): string {
+  return queryUser ?? name;
+}
+
+/**
+ * The caller of an installation without authentication: `user`, with all roles
+ * (docs/authentication.md#without-authentication).
+ */
+export const openCaller: Caller = callerWithRoles('user', 'open', new Set(roles));
+
+export function callerWithRoles(
+  name: string,
+  by: Recognition,
+  ownRoles: ReadonlySet<Role>,
+  method: string | null = null,
+): Caller {
+  return {
+    name,
+    by,
+    method,
+    roles: async () => ownRoles,
+    permits: async ({ anyOf }) => anyOf.some((role) => ownRoles.has(role)),
+  };
+}
+
+/** A scheme of the OpenAPI document (OpenAPI 3.1, Security Scheme Object). */
+export interface SecurityScheme {
+  readonly type: 'mutualTLS' | 'http' | 'apiKey';
+  readonly description: string;
+  readonly scheme?: 'basic' | 'bearer';
+  readonly in?: 'cookie' | 'header';
+  readonly name?: string;
+}
+
+/** Schemes that must all be satisfied; a list of these is one of which any will do (Security Requirement Object). */
+export type SecurityRequirement = Readonly<Record<string, readonly string[]>>;
+
+/** Security schemes of the OpenAPI document by name: methods that the configuration accepts. */
+export function securitySchemes({ parts, isOpen }: Authentication): Readonly<Record<string, SecurityScheme>> {
+  if (isOpen) return {};
+  const { names, form, issuedTokens, kubernetes, certificates } = parts;
+  const cookie = (secure: boolean, over: string): SecurityScheme => ({
+    type: 'apiKey',
+    in: 'cookie',
+    name: cookieNames(names, secure).session,
+    description: `Session of a browser that logged in over ${over}.`,
+  });
+  const tokens = [
+    'a session (`data.token` of POST /login)',
+    !issuedTokens.isEmpty && "a JWT of an OpenID provider or another issuer that names the gateway's audience",
+    kubernetes !== null && 'a token of the Kubernetes cluster',
+  ].filter((token) => token !== false);
+  return {
+    ...(form && { basic: { type: 'http', scheme: 'basic', description: 'Name and password, for programs.' } as const }),
+    bearer: { type: 'http', scheme: 'bearer', description: `One of: ${tokens.join('; ')}.` },
+    ...(certificates && {
+      certificate: { type: 'mutualTLS', description: 'A client certificate, for programs.' } as const,
+    }),
+    session: cookie(false, 'clear text'),
+    secureSession: cookie(true, 'TLS'),
+    csrf: {
+      type: 'apiKey',
+      in: 'header',
+      name: csrfHeader(names),
+      description: `Value of the cookie ${cookieNames(names, false).csrf} (${cookieNames(names, true).csrf} over TLS).`,
+    },
+  };
+}
+
+/** Ways to call an operation: any of them. Those by cookie repeat the session's token where something may change. */
+export function securityOf(authentication: Authentication, method: string): SecurityRequirement[] {
+  const header: SecurityRequirement = isSafeMethod(method) ? {} : { csrf: [] };
+  return [
+    ...(authentication.parts.form === null ? [] : [{ basic: [] }]),
+    { bearer: [] },
+    ...(authentication.parts.certificates === null ? [] : [{ certificate: [] }]),
+    { session: [], ...header },
+    { secureSession: [], ...header },
+  ];
+}
+
+/** Describes the required rights of an operation. */
+export function accessInWords({ anyOf, resources }: Access, { parts }: Authentication): string {
+  const roles = `Needs the role ${anyOf.join(' or ')}`;
+  if (parts.kubernetes === null) return `${roles}.`;
+  return `${roles}; of callers known by Kubernetes, RBAC: ${rightsInWords(resources)}.`;
+}
+
+/** Rights on resources as RBAC has them, e.g. `create engineclusters.enginegateway.dev`. */
+export function rightsInWords(resources: Access['resources']): string {
+  return resources.map(({ verb, resource }) => `${verb} ${resource}.enginegateway.dev`).join(' and ');
 }

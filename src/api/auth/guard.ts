@@ -1,17 +1,27 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import type { Logger } from 'pino';
+import { isSlip, nearest } from '../../config/nearest.ts';
 import type { ClientView } from '../../gateway/headers/requestHeaders.ts';
 import { GatewayError } from '../../model/errors.ts';
-import type { AppliedChange } from '../../operator/registry/resourceWrites.ts';
+import type { ProductNames } from '../../model/names.ts';
+import type { ApiContext } from '../apiContext.ts';
+import { auditCalls } from '../audit.ts';
+import { malformed } from '../errors.ts';
 import { errorResponses } from '../schemas.ts';
-import { type AuditTrail, auditCalls } from './audit.ts';
-import type { Authentication } from './authentication.ts';
-import { type Caller, queryUserOf, withQueryUser } from './caller.ts';
-import { type Access, accessOfRole, accessOfRoute, type EndpointAccess, endpointTable } from './endpointAccess.ts';
-import { sameText } from './passwords.ts';
-import { pagesOf } from './privileges.ts';
-import { accessInWords, rightsInWords, securityOf } from './securitySchemes.ts';
+import {
+  type Access,
+  accessInWords,
+  accessOfRole,
+  accessOfRoute,
+  type Caller,
+  type EndpointAccess,
+  endpointTable,
+  queryUserOf,
+  rightsInWords,
+  securityOf,
+  withQueryUser,
+} from './endpointAccess.ts';
+import { pagesOf, sameText } from './users.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -26,21 +36,9 @@ const statusesOfRefusal = [401, 403, 429, 503] as const;
 /**
  * Makes every route that is registered afterwards ask who calls and whether they may (docs/authentication.md#roles). A
  * route whose role no one has declared makes this throw at start.
- * @param onChange gets every change that is to become an event
- * @param pages which pages are shown to whom; null: all
- * @param trail the audit in the database, or null
- * @param mapped names by which queries of callers are known (docs/identity.md#user-mapping); null: login names
  */
-export function guardRoutes(
-  app: FastifyInstance,
-  authentication: Authentication,
-  logger: Logger,
-  onChange: (change: AppliedChange) => void,
-  pages: Omit<PageSettings, 'pagePermissions'> | null,
-  trail: AuditTrail | null,
-  mapped: ((name: string) => string | null) | null = null,
-): void {
-  const pageSettings = pages === null ? null : { ...pages, pagePermissions: authentication.parts.pagePermissions };
+export function guardRoutes(api: ApiContext): void {
+  const { app, authentication, queryUser } = api;
   const { names, webappReadRole, publicReads, originOf } = authentication.parts;
   const table = endpointTable(names, webappReadRole, publicReads);
   const byRoute = new Map<string, EndpointAccess>();
@@ -62,12 +60,8 @@ export function guardRoutes(
   const accessOf = (request: FastifyRequest) => byRoute.get(`${request.method} ${request.routeOptions.url}`);
 
   auditCalls(
-    app,
-    logger,
+    api,
     (request) => request.routeOptions.config.isRead !== true && isWrite(accessOf(request), request.method),
-    (request) => originOf(request.raw).address,
-    onChange,
-    trail,
   );
 
   app.addHook('onRequest', async (request, reply) => {
@@ -79,12 +73,13 @@ export function guardRoutes(
     if (access === undefined) throw new Error(`nobody said who may call ${method} ${request.routeOptions.url}`);
     if (access === 'public') return;
     const caller = await authentication.callerOf(request, reply);
-    request.caller = mapped === null ? caller : withQueryUser(caller, mapped);
+    request.caller = queryUser === null ? caller : withQueryUser(caller, queryUser);
     await requireAccess(request, access);
     // Taking over fields of other managers is more than the registry's role (docs/gitops.md#who-owns-a-field).
     if (isForced(request)) await requireAccess(request, accessOfRole('ADMIN'));
-    const callers = pageSettings === null ? null : pagesOfRoute(request.routeOptions.url ?? '');
-    if (callers !== null && pageSettings !== null) await requirePage(caller, callers, pageSettings);
+    const url = request.routeOptions.url ?? '';
+    const pages = pageCalls.find(([pattern]) => pattern.test(url))?.[1];
+    if (pages !== undefined) await requirePage(caller, pages, api);
   });
 }
 
@@ -141,15 +136,6 @@ function accessRefusal({ name, by }: Caller, { anyOf, resources }: Access): Gate
   return new GatewayError('EG_FORBIDDEN', `${JSON.stringify(name)} ${what}.`);
 }
 
-interface PageSettings {
-  /** `uiConfiguration.disablePages`. */
-  readonly disablePages: readonly string[];
-  /** `uiConfiguration.hiddenPageCalls`: whether calls of hidden pages get a response. */
-  readonly hiddenPageCalls: 'refuse' | 'allow';
-  /** `pagePermissions`. */
-  readonly pagePermissions: Readonly<Record<string, string | null>>;
-}
-
 /** Pages that make a call, by its route; a call that is not here belongs to no page (docs/authentication.md#pages). */
 const pageCalls: readonly (readonly [pattern: RegExp, pages: readonly string[]])[] = [
   [/^\/webapp\/getDistribution$/, ['dashboard']],
@@ -172,20 +158,15 @@ const pageCalls: readonly (readonly [pattern: RegExp, pages: readonly string[]])
   [/^\/api\/resourcegroups\/(explain|declared)$/, ['resource-group', 'selector']],
 ];
 
-/** Pages that make the calls of a route; null if it belongs to none. */
-function pagesOfRoute(url: string): readonly string[] | null {
-  return pageCalls.find(([pattern]) => pattern.test(url))?.[1] ?? null;
-}
-
 /**
  * Rejects a call of pages of which the caller sees none.
  * @throws GatewayError EG_FORBIDDEN naming the pages and the key
  */
-async function requirePage(caller: Caller, pages: readonly string[], settings: PageSettings): Promise<void> {
-  const disabled = settings.disablePages;
-  const { pagePermissions } = settings;
+async function requirePage(caller: Caller, pages: readonly string[], { ui, authentication }: ApiContext) {
+  const { disablePages: disabled } = ui;
+  const { pagePermissions } = authentication.parts;
   const hasPermissions = Object.keys(pagePermissions).length > 0;
-  if ((disabled.length === 0 && !hasPermissions) || settings.hiddenPageCalls === 'allow') return;
+  if ((disabled.length === 0 && !hasPermissions) || ui.hiddenPageCalls === 'allow') return;
   const enabled = pages.filter((page) => !disabled.includes(page));
   if (enabled.length === 0) throw hidden(pages, 'uiConfiguration.disablePages switches it off');
   const permitted = hasPermissions ? pagesOf(await caller.roles(), pagePermissions) : [];
@@ -244,4 +225,45 @@ function isOwnOrigin(origin: string, view: ClientView): boolean {
   const port = (number: number) => (number === 443 ? 80 : number);
   const originPort = url.port === '' ? 80 : Number(url.port);
   return url.hostname === view.host.toLowerCase() && port(originPort) === port(view.port);
+}
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Names of the query parameters of a call of the REST API. Left out: others are accepted. */
+    queryParameters?: readonly string[];
+  }
+}
+
+const MAX_REPORTED = 5;
+
+/**
+ * Rejects query parameters that a call of the REST API does not know; to be called before its routes are registered. Pages,
+ * logins, probes and metrics accept others, which browsers, providers and monitoring systems add.
+ */
+export function rejectUnknownParameters(app: FastifyInstance, names: ProductNames): void {
+  const families = ['/api', '/gateway', '/webapp', '/entity', `/${names.pathSegment}`, `${names.gatewayPath}/api`];
+  app.addHook('onRoute', (route) => {
+    if (!families.some((family) => route.url === family || route.url.startsWith(`${family}/`))) return;
+    const { properties = {} } = (route.schema?.querystring ?? {}) as { readonly properties?: object };
+    route.config = { ...route.config, queryParameters: Object.keys(properties) };
+    route.schema = {
+      ...route.schema,
+      response: { ...errorsOf(route.url, [400]), ...responsesOf(route.schema) },
+    };
+  });
+  app.addHook('preValidation', async (request) => {
+    const parameters = request.routeOptions.config.queryParameters;
+    if (parameters === undefined) return;
+    const problems = Object.keys(request.query as object)
+      .filter((name) => !parameters.includes(name))
+      .slice(0, MAX_REPORTED)
+      .map((name) => ({ field: name, message: `is not a query parameter of this call; ${hint(name, parameters)}` }));
+    if (problems.length > 0) throw malformed(problems);
+  });
+}
+
+function hint(name: string, parameters: readonly string[]): string {
+  const near = nearest(name, parameters);
+  if (near === null) return 'it has none';
+  return isSlip(name, near) ? `did you mean ${near}?` : `the nearest one is ${near}`;
 }

@@ -16,8 +16,7 @@ import {
   type RecordAttempt,
   tooManyAttempts,
 } from './attemptLimit.ts';
-import { type Caller, roles } from './caller.ts';
-import { accessOfRole, type ResourceAccess } from './endpointAccess.ts';
+import { accessOfRole, type Caller, type ResourceAccess, roles } from './endpointAccess.ts';
 
 const GROUP = 'enginegateway.dev';
 

@@ -4,29 +4,72 @@ import { FIRST_PROVIDER } from '../../config/issuerChecks.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { isRecord } from '../../model/record.ts';
 import { compileCheck } from '../../model/validation.ts';
-import { nullable } from '../answers/response.ts';
-import { LoginMethods, LoginType, UserInfo } from '../answers/session.ts';
-import { type Call, type RouteContext, routes, sent } from '../routes.ts';
-import { recordChange } from './audit.ts';
-import { type Authentication, methodOf } from './authentication.ts';
+import type { ApiContext } from '../apiContext.ts';
+import { recordChange } from '../audit.ts';
+import { type Call, routes, sent } from '../routes.ts';
+import { type Answer, list, nullable, objectOf, oneOf, textField } from '../schemas.ts';
 import { CALLBACK_PATH, cookieNames, readCookie, readCredentials, setCookie, statePath } from './cookies.ts';
+import { accessOfRoute, endpointTable } from './endpointAccess.ts';
 import { callerOf } from './guard.ts';
-import { type OidcLogin, STATE_SECONDS } from './oidcLogin.ts';
-import { pagesOf } from './privileges.ts';
+import { type OidcProvider, STATE_SECONDS } from './oidcLogin.ts';
+import { type Authentication, methodOf } from './openAuthentication.ts';
 import type { Session, SessionOrigin } from './sessions.ts';
+import { pagesOf } from './users.ts';
+
+export const UserInfo = Type.Object({
+  roles: list(oneOf(['ADMIN', 'USER', 'API']), 'Roles held.'),
+  permissions: list(Type.String(), 'Pages that are shown; empty: all.'),
+  userId: Type.String(),
+  userName: Type.String(),
+  method: Type.Optional(
+    textField(
+      'By which way the caller was recognised, where several are configured: `presetUsers`, `ldap`, `kubernetes`, `certificate`, `oauth`, or the name of a provider or issuer.',
+    ),
+  ),
+});
+export type UserInfo = Answer<typeof UserInfo>;
+
+/** Login method (docs/compatibility.md#login); `kubernetes`: a token of the cluster is the password. */
+export const LoginType = oneOf(
+  ['form', 'oauth', 'kubernetes', 'none'],
+  'kubernetes: a token of the cluster is the password.',
+);
+export type LoginType = Answer<typeof LoginType>;
+
+export const LoginMethod = Type.Union([
+  Type.Object({ kind: Type.Literal('form') }, { description: 'Name and password: `POST /login`.' }),
+  objectOf(
+    { description: 'An OpenID provider.' },
+    {
+      kind: Type.Literal('provider'),
+      name: textField('For `POST /sso/{name}`; `oauth` is that of `authentication.oauth`.'),
+      label: textField('What the login page calls it.'),
+    },
+  ),
+  objectOf(
+    { description: 'A token of the Kubernetes cluster: `POST /login` with it as the password, and no name.' },
+    { kind: Type.Literal('kubernetes') },
+  ),
+]);
+export type LoginMethod = Answer<typeof LoginMethod>;
+
+export const LoginMethods = Type.Object({
+  methods: list(LoginMethod, 'In the order of the login page; empty where nobody logs in.'),
+});
+export type LoginMethods = Answer<typeof LoginMethods>;
 
 /** Longest session token that fits into a cookie with its name and attributes: browsers take 4096 bytes (RFC 6265 §6.1). */
 const MAX_SESSION = 3_900;
 
 const LoginRequest = Type.Object({
-  username: Type.String({ description: 'Name; left empty where the password is a token of the Kubernetes cluster.' }),
-  password: Type.String({ description: 'Password, or token of the Kubernetes cluster.' }),
+  username: textField('Name; left empty where the password is a token of the Kubernetes cluster.'),
+  password: textField('Password, or token of the Kubernetes cluster.'),
 });
 const checkLogin = compileCheck(LoginRequest);
 const Callback = Type.Object({
   code: Type.Optional(Type.String()),
   state: Type.Optional(Type.String()),
-  error: Type.Optional(Type.String({ description: 'Why the provider refused, in its words.' })),
+  error: Type.Optional(textField('Why the provider refused, in its words.')),
 });
 const ProviderInPath = Type.Object({
   provider: Type.String({
@@ -39,8 +82,9 @@ const logoutText =
   'Where the browser goes to log out at the OpenID provider as well (`logoutRedirectUrl`); null for none.';
 
 /** Logging in and out (docs/compatibility.md#login). Responses are wrapped as those of /webapp. */
-export function loginRoutes(api: RouteContext, authentication: Authentication): void {
-  const { names, sessions, form, kubernetes, sealedTokens, originOf, pagePermissions } = authentication.parts;
+export function loginRoutes(api: ApiContext): void {
+  const { authentication } = api;
+  const { names, sessions, form, kubernetes, sealedTexts, originOf, pagePermissions } = authentication.parts;
   const route = routes(api, 'login', 'envelope');
   const secureOf = (request: FastifyRequest) => originOf(request.raw).view.scheme === 'https';
 
@@ -94,7 +138,7 @@ export function loginRoutes(api: RouteContext, authentication: Authentication): 
         if (typeof reviewed === 'string')
           throw new GatewayError('EG_UNAUTHENTICATED', `Authentication failed. ${reviewed}`);
         const { name } = reviewed.identity;
-        const origin: SessionOrigin = { kind: 'kubernetes', token: await sealedTokens.seal(password, name) };
+        const origin: SessionOrigin = { kind: 'kubernetes', token: await sealedTexts.seal(password, `user ${name}`) };
         return { token: await begin(call, name, origin, reviewed.expires) };
       }
       const message =
@@ -110,8 +154,8 @@ export function loginRoutes(api: RouteContext, authentication: Authentication): 
     await sessions.end(session);
     const { user, origin } = session;
     recordSession(request, user, { by: methodOf(origin) }, null);
-    if (origin.kind !== 'oauth' && origin.kind !== 'provider') return null;
-    const place = authentication.provider(methodOf(origin))?.logoutUrl() ?? null;
+    if (origin.kind !== 'provider') return null;
+    const place = authentication.provider(origin.provider)?.logoutUrl() ?? null;
     // The session has ended here, whether or not its provider can be asked where it ends there.
     return await Promise.resolve(place).catch((err: unknown) => {
       const message = 'OpenID provider has no end-session endpoint; user logged out of the gateway only';
@@ -159,12 +203,12 @@ export function loginRoutes(api: RouteContext, authentication: Authentication): 
     const secure = secureOf(request);
     return { name: cookieNames(names, secure).oidc, path: statePath(secure), sameSite: 'Lax', secure } as const;
   };
-  const beginAt = async ({ request, reply }: Call, provider: OidcLogin) => {
+  const beginAt = async ({ request, reply }: Call, provider: OidcProvider) => {
     const { url, state } = await provider.begin();
     setCookie(reply, { ...stateCookie(request), value: state, maxAge: STATE_SECONDS });
     return reply.send({ code: 200, msg: 'Ok', data: url });
   };
-  const finishAt = async (call: Call, provider: OidcLogin) => {
+  const finishAt = async (call: Call, provider: OidcProvider) => {
     const { request, reply } = call;
     const cookie = stateCookie(request);
     const sealed = readCookie(request.headers.cookie, cookie.name);
@@ -172,14 +216,12 @@ export function loginRoutes(api: RouteContext, authentication: Authentication): 
     setCookie(reply, { ...cookie, value: '', maxAge: 0 });
     const mark = request.url.indexOf('?');
     const { user, privileges } = await provider.finish(mark < 0 ? '' : request.url.slice(mark), sealed);
-    const { name, redirectWebUrl } = provider.of;
-    const origin: SessionOrigin =
-      name === FIRST_PROVIDER ? { kind: 'oauth', privileges } : { kind: 'provider', provider: name, privileges };
-    await begin(call, user, origin);
-    return reply.redirect(redirectWebUrl, 302);
+    const { name, settings } = provider;
+    await begin(call, user, { kind: 'provider', provider: name, privileges });
+    return reply.redirect(settings.redirectWebUrl ?? '/', 302);
   };
 
-  const named = (params: unknown, absent: string | null): OidcLogin => {
+  const named = (params: unknown, absent: string | null): OidcProvider => {
     const name = (params as { readonly provider?: string }).provider ?? absent;
     return authentication.provider(name) ?? rejectProvider(authentication, name);
   };
@@ -245,4 +287,58 @@ function rejectProvider({ parts: { providers } }: Authentication, name: string |
       ? 'No OpenID provider is configured (authentication.oauth)'
       : 'There is no OpenID provider of this name (authentication.providers)';
   throw new GatewayError('EG_IMPOSSIBLE', paths === '' ? `${what}.` : `${what}; log in by POST ${paths}.`);
+}
+
+/** Configuration of the web application (`uiConfiguration`). */
+export const UiConfiguration = Type.Object({ disablePages: Type.Optional(Type.Array(Type.String())) });
+export type UiConfiguration = Answer<typeof UiConfiguration>;
+
+export const UsablePages = Type.Object({
+  pages: Type.Array(textField('Name of a page, as in disablePages: history, routing-rules, …')),
+});
+export type UsablePages = Answer<typeof UsablePages>;
+
+const mainCalls: Readonly<Record<string, readonly [method: string, url: string]>> = {
+  dashboard: ['GET', '/api/overview'],
+  cluster: ['GET', '/api/clusters'],
+  history: ['POST', '/api/history/search'],
+  // Callers that may not list rules can explain their own requests there.
+  'routing-rules': ['POST', '/api/explain'],
+  limits: ['GET', '/api/groups'],
+  queue: ['GET', '/api/queue'],
+  audit: ['GET', '/api/audit'],
+  'resource-group': ['POST', '/webapp/findResourceGroup'],
+};
+
+/** The web application's configuration (`uiConfiguration`). */
+export function configurationRoute(api: ApiContext): void {
+  const { disablePages } = api.ui;
+  routes(api, 'web application: configuration', 'envelope')('GET', '/webapp/getUIConfiguration', {
+    summary: 'Shows which pages are switched off',
+    returns: ['The configuration.', UiConfiguration],
+    handle: (): UiConfiguration => (disablePages.length === 0 ? {} : { disablePages: [...disablePages] }),
+  });
+}
+
+/** Which pages the caller has the role, or the rights, for (docs/authentication.md#pages). */
+export function pageRoutes(api: ApiContext): void {
+  const { parts } = api.authentication;
+  const table = endpointTable(parts.names, parts.webappReadRole, parts.publicReads);
+  const accesses = Object.entries(mainCalls).map(
+    ([page, [method, url]]) => [page, accessOfRoute(table, method, url, undefined)] as const,
+  );
+
+  routes(api, 'login')('GET', '/api/pages', {
+    summary: 'Lists the pages that the caller may use',
+    description: 'By role or rights alone: `/userinfo` and `/webapp/getUIConfiguration` say what is hidden.',
+    returns: ['Names of the pages.', UsablePages],
+    errors: [503],
+    handle: async ({ request }): Promise<UsablePages> => {
+      const caller = callerOf(request);
+      const pages: string[] = [];
+      for (const [page, access] of accesses)
+        if (access === 'public' || (await caller.permits(access))) pages.push(page);
+      return { pages };
+    },
+  });
 }

@@ -1,12 +1,25 @@
-import { createCipheriv, createDecipheriv, hkdfSync, randomBytes, randomUUID } from 'node:crypto';
+import {
+  createCipheriv,
+  createDecipheriv,
+  createPrivateKey,
+  createPublicKey,
+  hkdfSync,
+  type KeyObject,
+  randomBytes,
+  randomUUID,
+} from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { isDeepStrictEqual } from 'node:util';
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import { jwtVerify, SignJWT } from 'jose';
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
+import { type SignatureAlgorithm, signatureAlgorithm, USABLE_KEYS } from '../../gateway/user/clusterTokens.ts';
 import type { Clock } from '../../model/clock.ts';
+import { GatewayError } from '../../model/errors.ts';
 import { growingTo } from '../../model/growingCache.ts';
+import type { Secret } from '../../model/secret.ts';
 import type { EndedSessionRepository } from '../../store/endedSessionRepository.ts';
-import type { SessionKeyring, SessionKeys } from './sessionKeys.ts';
 
 /** Header `typ` of our tokens: nothing else that the same key signs is a session (RFC 8725 §3.11). */
 const TYPE = 'session+jwt';
@@ -14,11 +27,9 @@ const TYPE = 'session+jwt';
 export type SessionOrigin =
   | { readonly kind: 'preset'; readonly mark: string }
   | { readonly kind: 'ldap' }
-  /** At `authentication.oauth`; `privileges` is null if the configuration names no claim that holds them. */
-  | { readonly kind: 'oauth'; readonly privileges: string | null }
-  /** At one of `authentication.providers`. */
+  /** At an OpenID provider; `privileges` is null if the configuration names no claim that holds them. */
   | { readonly kind: 'provider'; readonly provider: string; readonly privileges: string | null }
-  /** `token` is sealed ({@link SealedTokens}): the API server is asked about it again. */
+  /** `token` is sealed ({@link SealedTexts}): the API server is asked about it again. */
   | { readonly kind: 'kubernetes'; readonly token: string };
 
 export interface Session {
@@ -192,40 +203,40 @@ export class Revocations {
 const CIPHER = 'aes-256-gcm';
 const IV_BYTES = 12;
 const TAG_BYTES = 16;
-/** Maximum size of an unpacked token, in bytes; longer ones are not accepted as credentials either. */
-const MAX_TOKEN = 16_384;
+/** Maximum size of an unpacked text, in bytes; longer tokens are not accepted as credentials either. */
+const MAX_SEALED = 16_384;
 
 /**
- * Seals tokens of the Kubernetes cluster into sessions (AES-256-GCM, bound to the session's user), so that every replica
- * can ask again if the token is still valid, and a reader of the session does not get the token.
+ * Seals texts that leave the gateway and return (AES-256-GCM), so that every replica can read them and no one else: tokens of
+ * the Kubernetes cluster in sessions, and the state of a login. A seal is bound to a context, such as the session's user.
  */
-export class SealedTokens {
+export class SealedTexts {
   readonly #keyring: SessionKeyring;
 
   constructor(keyring: SessionKeyring) {
     this.#keyring = keyring;
   }
 
-  /** The sealed token in base64url. */
-  async seal(token: string, user: string): Promise<string> {
-    const [keys] = await this.#keyring();
+  /** The sealed text in base64url. */
+  async seal(text: string, context: string): Promise<string> {
+    const [{ seal }] = await this.#keyring();
     const iv = randomBytes(IV_BYTES);
-    const cipher = createCipheriv(CIPHER, keyOf(keys), iv).setAAD(Buffer.from(user));
-    const sealed = Buffer.concat([cipher.update(deflateRawSync(token)), cipher.final()]);
+    const cipher = createCipheriv(CIPHER, seal, iv).setAAD(Buffer.from(context));
+    const sealed = Buffer.concat([cipher.update(deflateRawSync(text)), cipher.final()]);
     return Buffer.concat([iv, sealed, cipher.getAuthTag()]).toString('base64url');
   }
 
-  /** The token; null if the text was not sealed for this user. */
-  async open(text: string, user: string): Promise<string | null> {
-    const bytes = Buffer.from(text, 'base64url');
+  /** The text; null if it was not sealed for this context. */
+  async open(sealed: string, context: string): Promise<string | null> {
+    const bytes = Buffer.from(sealed, 'base64url');
     if (bytes.length <= IV_BYTES + TAG_BYTES) return null;
-    for (const keys of await this.#keyring()) {
+    for (const { seal } of await this.#keyring()) {
       try {
-        const decipher = createDecipheriv(CIPHER, keyOf(keys), bytes.subarray(0, IV_BYTES))
-          .setAAD(Buffer.from(user))
+        const decipher = createDecipheriv(CIPHER, seal, bytes.subarray(0, IV_BYTES))
+          .setAAD(Buffer.from(context))
           .setAuthTag(bytes.subarray(-TAG_BYTES));
         const packed = Buffer.concat([decipher.update(bytes.subarray(IV_BYTES, -TAG_BYTES)), decipher.final()]);
-        return inflateRawSync(packed, { maxOutputLength: MAX_TOKEN }).toString();
+        return inflateRawSync(packed, { maxOutputLength: MAX_SEALED }).toString();
       } catch {
         // Sealed with other keys, or not by a gateway.
       }
@@ -234,6 +245,121 @@ export class SealedTokens {
   }
 }
 
-function keyOf({ seal }: SessionKeys): Uint8Array {
-  return new Uint8Array(hkdfSync('sha256', seal, '', 'engine-gateway tokens in sessions', 32));
+export interface SessionKeys {
+  readonly algorithm: SignatureAlgorithm | 'HS256';
+  readonly sign: KeyObject | Uint8Array;
+  readonly verify: KeyObject | Uint8Array;
+  /** 32 bytes for `SealedTexts`. */
+  readonly seal: Uint8Array;
+  /** 32 bytes for marks of passwords. */
+  readonly mark: Uint8Array;
+}
+
+/** Source of the keys: the configured pair, a secret of all replicas, or only this process. */
+export type KeySource =
+  | { readonly privateKeyPath: string; readonly publicKeyPath: string }
+  | {
+      readonly secret: Secret;
+      /** Sessions that these secrets signed stay valid. */
+      readonly previous: readonly Secret[];
+      readonly minLength: number;
+    }
+  | null;
+
+/** Returns the keys of sessions: the first ones sign and seal, all of them verify and open. */
+export type SessionKeyring = () => Promise<readonly [SessionKeys, ...SessionKeys[]]>;
+
+/** Milliseconds between two readings of the files of session secrets. */
+const REFRESH_MS = 1_000;
+
+/**
+ * Opens the keys of sessions, which follow the files of their secrets (docs/secrets.md). A secret that is too short is not taken.
+ * @throws GatewayError as `sessionKeys`
+ */
+export async function openKeyring(
+  source: KeySource,
+  { clock, logger }: { readonly clock: Pick<Clock, 'monotonic'>; readonly logger: Logger },
+): Promise<SessionKeyring> {
+  const keys = await sessionKeys(source);
+  if (source === null || !('secret' in source)) return async () => [keys];
+  const { secret, previous, minLength } = source;
+  const usable = (texts: readonly string[]) => texts.filter((text) => text.length >= minLength).map(keysOf);
+  let texts = [secret, ...previous].map(({ text }) => text);
+  let ring: Awaited<ReturnType<SessionKeyring>> = [keys, ...usable(texts.slice(1))];
+  const refresh = async () => {
+    const next = await Promise.all([secret, ...previous].map((each) => each.read()));
+    if (isDeepStrictEqual(next, texts)) return ring;
+    texts = next;
+    const [signing] = usable(texts.slice(0, 1));
+    ring = [signing ?? ring[0], ...usable(texts.slice(1))];
+    if (signing === undefined) logger.error({ minLength }, 'session secret is too short; the earlier one stays active');
+    else logger.info({ previousSecrets: ring.length - 1 }, 'session secrets changed');
+    return ring;
+  };
+  let readAt = clock.monotonic();
+  let current = Promise.resolve(ring);
+  return () => {
+    if (clock.monotonic() - readAt >= REFRESH_MS) {
+      readAt = clock.monotonic();
+      // Requests that arrive meanwhile wait for it: they may bring sessions of the new secret.
+      current = refresh();
+    }
+    return current;
+  };
+}
+
+/**
+ * Makes the keys of sessions.
+ * @throws GatewayError EG_IMPOSSIBLE naming the key of the configuration whose file cannot be used
+ */
+export async function sessionKeys(source: KeySource): Promise<SessionKeys> {
+  if (source !== null && 'privateKeyPath' in source) {
+    const base = 'authentication.form.selfSignKeyPair';
+    const sign = await readKey(source.privateKeyPath, `${base}.privateKeyRsa`, createPrivateKey);
+    const verify = await readKey(source.publicKeyPath, `${base}.publicKeyRsa`, createPublicKey);
+    const own = createPublicKey(sign as never).export({ type: 'spki', format: 'der' });
+    if (!own.equals(verify.export({ type: 'spki', format: 'der' }))) {
+      const field = `${base}.publicKeyRsa`;
+      throw new GatewayError('EG_IMPOSSIBLE', `${field} is not the public key of privateKeyRsa.`, { field });
+    }
+    const secret = sign.export({ type: 'pkcs8', format: 'der' });
+    return {
+      algorithm: signatureAlgorithm(sign) ?? 'RS256',
+      sign,
+      verify,
+      seal: derived(secret, 'seal'),
+      mark: derived(secret, 'mark'),
+    };
+  }
+  return keysOf(source === null ? randomBytes(32) : source.secret.text);
+}
+
+function keysOf(text: string | Uint8Array): SessionKeys {
+  const secret = Buffer.from(text);
+  const key = derived(secret, 'sessions');
+  return { algorithm: 'HS256', sign: key, verify: key, seal: derived(secret, 'seal'), mark: derived(secret, 'mark') };
+}
+
+function derived(secret: Uint8Array, purpose: string): Uint8Array {
+  return new Uint8Array(hkdfSync('sha256', secret, '', `engine-gateway ${purpose}`, 32));
+}
+
+async function readKey(path: string, field: string, parse: (pem: string) => KeyObject): Promise<KeyObject> {
+  const fail = (why: string, cause?: unknown) =>
+    new GatewayError('EG_IMPOSSIBLE', `${field}: ${path} ${why}.`, { field, cause });
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (cause) {
+    throw fail(`cannot be read: ${(cause as NodeJS.ErrnoException).code}`, cause);
+  }
+  let key: KeyObject;
+  try {
+    key = parse(text);
+  } catch {
+    // The parser's own words may repeat the file.
+    throw fail('holds no key in PEM form that can be read without a password');
+  }
+  if (signatureAlgorithm(key) === null) throw fail(USABLE_KEYS);
+  return key;
 }

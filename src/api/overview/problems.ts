@@ -1,17 +1,181 @@
-import type { ClusterHealth } from '../../model/registryCluster.ts';
-import { takesNewQueries } from '../../routing/routingTable.ts';
+import { routingRule } from '../../kinds/routingRule/kind.ts';
+import type { Condition } from '../../model/condition.ts';
+import { within } from '../../model/timeLimit.ts';
+import type { InventoryRule, RuleInventory } from '../../operator/registry/ruleInventory.ts';
+import { type ClusterEntry, takesNewQueries } from '../../routing/routingTable.ts';
 import type { FaultCounts, FaultMinute } from '../../store/queryRates.ts';
 import { type OverviewProblem, type ProblemList, problemKinds } from '../answers/overview.ts';
-import type { ComponentState } from '../probes.ts';
+import type { ComponentState, StoreContext } from '../apiContext.ts';
 import { iso, isoOrNull } from '../schemas.ts';
+
+/** Interval of looks at what has no history, so that it is known since when it is so. */
+const LOOK_MS = 10_000;
+/** A look that is older does not show when something began: the process was paused. */
+const STALE_MS = 4 * LOOK_MS;
+/** Longest age of a list that callers get. */
+const FRESH_MS = 2_000;
+const PATIENCE_MS = 1_500;
+/** Range of the queue lengths that are remembered, and how many of them. */
+const SAMPLED_MS = 10 * 60_000;
+const MAX_SAMPLES = 300;
+/** Routing groups of which queue lengths are remembered. */
+const MAX_QUEUES = 1_000;
+/** Time without a leader that is no problem: another replica takes over within seconds. */
+const LEADERLESS_MS = 10_000;
+/** Longest age of counts of faults. */
+const FAULTS_MS = 15_000;
+/** Clusters whose faults are looked at by minute. */
+const MAX_RAISED = 10;
 
 /** Problems of one kind that are listed; the number of all of them is in addition to the list. */
 const MAX_LISTED = 20;
 /** Most objects of one list of a problem; the number of all is next to it. */
 const MAX_AFFECTED = 20;
 
+/** A component that fails, and since when in milliseconds since 1970; null: it did when the process first looked. */
+type FailingComponent = ComponentState & { readonly since: number | null };
+
+interface Look {
+  /** Milliseconds since 1970. */
+  readonly at: number;
+  readonly components: readonly FailingComponent[];
+  readonly noLeader: { readonly since: number | null } | null;
+}
+
+/** The problems for callers who may list rules, and for those who may not. */
+interface Lists {
+  readonly all: ProblemList;
+  readonly withoutRules: ProblemList;
+}
+
+/** Clusters and groups whose error rate is up, and their minutes. */
+type Faults = readonly [raised: readonly FaultCounts[], minutes: readonly FaultMinute[]];
+
+/** A rule with the groups that it leads to. */
+type TargetingRule = InventoryRule & { readonly groups: readonly string[] };
+
+/** Finds what is wrong now (docs/rest-api.md#problems): clusters, rules and this replica as the process knows them, the rest from the database. */
+export class ProblemWatch {
+  readonly #api: StoreContext;
+  #timer: NodeJS.Timeout | null = null;
+  #look: Look | null = null;
+  /** When a failing component was first noticed, by name; null: before the first look. */
+  readonly #since = new Map<string, number | null>();
+  #samples: ReadonlyMap<string, readonly QueueSample[]> = new Map();
+  #counting: { readonly at: number; readonly done: Promise<void> } | null = null;
+  #faults: Faults = [[], []];
+  #latest: { readonly at: number; readonly lists: Promise<Lists> } | null = null;
+
+  constructor(api: StoreContext) {
+    this.#api = api;
+  }
+
+  start(): void {
+    void this.#lookNow();
+    this.#timer = setInterval(() => void this.#lookNow(), LOOK_MS).unref();
+  }
+
+  stop(): void {
+    if (this.#timer !== null) clearInterval(this.#timer);
+    this.#timer = null;
+  }
+
+  /** All problems, at most some seconds old. @param mayListRules whether the caller may see rules */
+  async problems(mayListRules: boolean): Promise<ProblemList> {
+    const at = this.#api.clock.monotonic();
+    if (this.#latest === null || at - this.#latest.at >= FRESH_MS) {
+      const latest = { at, lists: this.#find() };
+      this.#latest = latest;
+      latest.lists.catch(() => {
+        if (this.#latest === latest) this.#latest = null;
+      });
+    }
+    const { all, withoutRules } = await this.#latest.lists;
+    return mayListRules ? all : withoutRules;
+  }
+
+  async #find(): Promise<Lists> {
+    const rules = this.#api.rules?.routingRules;
+    const [inventory = null] = await Promise.all([
+      rules?.inventory(),
+      within(this.#countFaults(), PATIENCE_MS, null),
+      within(this.#lookNow(), PATIENCE_MS, null),
+    ]);
+    const { at, components, noLeader } = this.#look ?? { at: this.#api.clock.now(), components: [], noLeader: null };
+    const named = rules?.groupsNamed();
+    const targeting = (inventory?.rules ?? []).map((rule): TargetingRule => {
+      const group = rule.routeTo?.routingGroup;
+      return { ...rule, groups: group === undefined ? (named?.get(`${rule.origin}/${rule.name}`) ?? []) : [group] };
+    });
+    const own = (targets: RuleTargets): OverviewProblem[] => [
+      ...clusterProblems(this.#api, targets),
+      ...queueProblems(this.#samples, targets),
+      ...faultProblems(...this.#faults, targets),
+      ...gatewayProblems(components, noLeader),
+    ];
+    const ofRules = [...fileProblems(inventory?.file ?? null), ...ruleProblems(this.#api, targeting)];
+    return {
+      all: problemList([...own(new RuleTargets(targeting.filter(isAsked))), ...ofRules], at),
+      withoutRules: problemList(own(new RuleTargets([])), at),
+    };
+  }
+
+  /** Never rejects: an unavailable database is itself a problem. */
+  async #lookNow(): Promise<void> {
+    const { readiness, clock, store } = this.#api;
+    const [components, leads, waiting] = await Promise.all([
+      readiness.components(),
+      within(this.#orNull(store.leader.state()), PATIENCE_MS, null),
+      within(this.#orNull(store.queuedQueries.waitingByGroup()), PATIENCE_MS, null),
+    ]);
+    const at = clock.now();
+    const before = this.#look !== null && at - this.#look.at < STALE_MS ? this.#look.at : null;
+    const failing = components.filter(({ ok }) => !ok);
+    const leaderless = leads !== null && !leads.isHeld ? leads : null;
+    const names = [...failing.map(({ name }) => name), ...(leaderless === null ? [] : ['leader'])];
+    for (const name of this.#since.keys()) if (!names.includes(name)) this.#since.delete(name);
+    for (const name of names) if (!this.#since.has(name)) this.#since.set(name, before === null ? null : at);
+    const sinceOf = (name: string) => this.#since.get(name) ?? null;
+    const lostAt = leaderless?.expiredForMs == null ? sinceOf('leader') : at - leaderless.expiredForMs;
+    const isSoon = lostAt !== null && at - lostAt < LEADERLESS_MS;
+    if (waiting !== null) this.#samples = samples(this.#samples, waiting, at, before);
+    this.#look = {
+      at,
+      components: failing.map((component) => ({ ...component, since: sinceOf(component.name) })),
+      noLeader: leaderless === null || isSoon ? null : { since: lostAt },
+    };
+  }
+
+  /** The result of a part of a look; null if it fails. */
+  #orNull<T>(work: Promise<T>): Promise<T | null> {
+    return work.catch((error: unknown) => {
+      this.#api.logger.debug({ err: error }, 'failed to check for problems');
+      return null;
+    });
+  }
+
+  /** Counts faults if the last count is old. Never rejects. */
+  #countFaults(): Promise<void> {
+    const { clock, store } = this.#api;
+    const rates = store.queryRates;
+    const at = clock.monotonic();
+    if (this.#counting !== null && at - this.#counting.at < FAULTS_MS) return this.#counting.done;
+    const recentFrom = clock.now() - RECENT_MS;
+    const from = recentFrom - BEFORE_MS;
+    const count = async (): Promise<Faults> => {
+      const raised = raisedFaults(await rates.faults({ from, recentFrom })).slice(0, MAX_RAISED);
+      return [raised, await rates.faultMinutes(from, raised)];
+    };
+    const done = this.#orNull(count()).then((faults) => {
+      this.#faults = faults ?? [[], []];
+    });
+    this.#counting = { at, done };
+    return done;
+  }
+}
+
 /** The problems in the form of the response: critical ones first, and at most so many of a kind. */
-export function problemList(all: readonly OverviewProblem[], asOf: number): ProblemList {
+function problemList(all: readonly OverviewProblem[], asOf: number): ProblemList {
   const rank = ({ severity, kind }: OverviewProblem) =>
     (severity === 'critical' ? 0 : problemKinds.length) + problemKinds.indexOf(kind);
   const sorted = [...all].sort((a, b) => rank(a) - rank(b) || (a.object.name < b.object.name ? -1 : 1));
@@ -43,93 +207,123 @@ function problem(
   };
 }
 
-export interface ClusterFact {
-  readonly name: string;
-  /** Null: nothing is routed, as its resource was never valid; `reason` states why. */
-  readonly group: string | null;
-  readonly active: boolean;
-  readonly status: ClusterHealth;
-  readonly reason: string;
-  /** True if a check has reported on it since the process started. */
-  readonly isChecked: boolean;
-  /** Since when it takes no queries, or is not accepted; null: not known. Milliseconds since 1970. */
-  readonly since: number | null;
+/** The samples with the present lengths of the queues. @param emptyAt when queues that are not sampled were empty; null: not known */
+function samples(
+  before: ReadonlyMap<string, readonly QueueSample[]>,
+  waiting: ReadonlyMap<string, number>,
+  at: number,
+  emptyAt: number | null,
+): ReadonlyMap<string, readonly QueueSample[]> {
+  const next = new Map<string, readonly QueueSample[]>();
+  for (const group of new Set([...waiting.keys(), ...before.keys()])) {
+    if (next.size === MAX_QUEUES) break;
+    const earlier = before.get(group) ?? (emptyAt === null ? [] : [{ at: emptyAt, waiting: 0 }]);
+    const recent = earlier.filter((sample) => at - sample.at <= SAMPLED_MS);
+    const all = [...recent, { at, waiting: waiting.get(group) ?? 0 }].slice(-MAX_SAMPLES);
+    if (all.some((sample) => sample.waiting > 0)) next.set(group, all);
+  }
+  return next;
 }
 
-export interface GroupFact {
-  readonly name: string;
-  /** Groups that serve in its place, the default group last; none if queries wait for its own clusters. */
-  readonly substitutes: readonly string[];
-  readonly waits: boolean;
-  /** An unhealthy cluster is tried rather than none. */
-  readonly bestEffort: boolean;
-  readonly isDefault: boolean;
+/** Milliseconds since 1970 at which a condition became False; null: it is not. */
+function transition(conditions: readonly Condition[], type: string): number | null {
+  const condition = conditions.find((each) => each.type === type);
+  if (condition?.status !== 'False') return null;
+  const time = Date.parse(condition.lastTransitionTime);
+  return Number.isNaN(time) ? null : time;
+}
+
+/** Names of rules that are asked, by the groups and clusters that they lead to. */
+class RuleTargets {
+  readonly #groups: ReadonlyMap<string, readonly { readonly name: string }[]>;
+  readonly #clusters: ReadonlyMap<string | undefined, readonly TargetingRule[]>;
+
+  constructor(rules: readonly TargetingRule[]) {
+    const targets = rules.flatMap(({ name, groups }) => groups.map((group) => ({ name, group })));
+    this.#groups = Map.groupBy(targets, ({ group }) => group);
+    this.#clusters = Map.groupBy(rules, ({ routeTo }) => routeTo?.cluster);
+  }
+
+  ofGroup(group: string): readonly string[] {
+    return (this.#groups.get(group) ?? []).map(({ name }) => name);
+  }
+
+  ofCluster(cluster: string): readonly string[] {
+    return (this.#clusters.get(cluster) ?? []).map(({ name }) => name);
+  }
+}
+
+function isAsked({ status }: InventoryRule): boolean {
+  return status === 'Programmed' || status === 'PreviousVersion';
 }
 
 /** Clusters that are down, routing groups without a cluster that takes queries, and resources that are not accepted. */
-export function clusterProblems(
-  clusters: readonly ClusterFact[],
-  groups: readonly GroupFact[],
-  targets: RuleTargetsIndex,
-): OverviewProblem[] {
-  const members = Map.groupBy(clusters, ({ group }) => group);
-  const serves = (name: string): boolean => (members.get(name) ?? []).some(takesQueries);
-  const unavailable = groups.flatMap((group) => {
-    const own = members.get(group.name) ?? [];
-    return own.length === 0 || own.some(takesQueries) ? [] : groupProblem(group, own, targets, serves);
+function clusterProblems(api: StoreContext, targets: RuleTargets): OverviewProblem[] {
+  const { clusters, groups } = api.table.current;
+  const inventory = api.inventory();
+  const routed = inventory.flatMap(({ name, routable, resource }) =>
+    routable === null ? [] : [[name, resource?.conditions ?? []] as const],
+  );
+  const conditions = new Map(routed);
+  const sinceOf = ({ name, active, lastHealthyAt }: ClusterEntry): number | null => {
+    const own = conditions.get(name) ?? [];
+    return active ? (transition(own, 'Healthy') ?? lastHealthyAt ?? null) : transition(own, 'Active');
+  };
+  const rejected = inventory.flatMap(({ name, routable, resource }) => {
+    const accepted = resource?.conditions.find(({ type }) => type === 'Accepted');
+    if (routable !== null || accepted?.status !== 'False') return [];
+    const affected = [[], targets.ofCluster(name)] as const;
+    const since = transition([accepted], 'Accepted');
+    return [problem('ClusterRejected', 'warning', ['cluster', name], accepted.message, since, affected)];
   });
-  const down = clusters.flatMap(({ name, group, active, status, reason, since }) => {
-    const object = ['cluster', name] as const;
-    const ofCluster = targets.ofCluster(name);
-    if (group === null) return [problem('ClusterRejected', 'warning', object, reason, since, [[], ofCluster])];
-    if (!active || status !== 'UNHEALTHY') return [];
-    const rules = [...targets.ofGroup(group), ...ofCluster];
-    return [problem('ClusterUnhealthy', 'warning', object, reason, since, [[group], rules])];
+  const down = [...clusters.values()].flatMap((cluster) => {
+    const { name, routingGroup: group, active, health } = cluster;
+    if (!active || health.status !== 'UNHEALTHY') return [];
+    const affected = [[group], [...targets.ofGroup(group), ...targets.ofCluster(name)]] as const;
+    return [problem('ClusterUnhealthy', 'warning', ['cluster', name], health.reason, sinceOf(cluster), affected)];
   });
-  return [...unavailable, ...down];
+  const unavailable = [...groups].flatMap(([name, members]) =>
+    members.length === 0 || members.some(takesQueries) ? [] : groupProblem(api, name, members, targets, sinceOf),
+  );
+  return [...rejected, ...down, ...unavailable];
 }
 
-function takesQueries({ active, status, isChecked }: ClusterFact): boolean {
+function takesQueries(cluster: ClusterEntry): boolean {
+  const { active, health } = cluster;
   // Before its first check nothing is known of a cluster that could be a problem.
-  return takesNewQueries({ active, health: { status } }) || (active && !isChecked);
+  return takesNewQueries(cluster) || (active && health.checkedAt === null && health.status !== 'UNHEALTHY');
 }
 
 const MAX_NAMED = 3;
 
 function groupProblem(
-  { name, substitutes, waits, bestEffort, isDefault }: GroupFact,
-  members: readonly ClusterFact[],
-  targets: RuleTargetsIndex,
-  serves: (group: string) => boolean,
+  { table, defaultGroup }: StoreContext,
+  name: string,
+  members: readonly ClusterEntry[],
+  targets: RuleTargets,
+  sinceOf: (cluster: ClusterEntry) => number | null,
 ): OverviewProblem[] {
+  const { groups, admission } = table.current;
+  const { queue, fallbacks = [], bestEffort = false } = admission.groups.get(name) ?? {};
+  const waits = queue?.whenUnavailable === 'wait';
   const rules = [...targets.ofGroup(name), ...members.flatMap((cluster) => [...targets.ofCluster(cluster.name)])];
   const isRetired = members.every(({ active }) => !active);
-  if (isRetired && rules.length === 0 && !isDefault) return [];
-  const substitute = substitutes.find(serves);
+  if (isRetired && rules.length === 0 && name !== defaultGroup) return [];
+  const substitutes = waits || name === defaultGroup ? fallbacks : [...fallbacks, defaultGroup];
+  const substitute = substitutes.find((each) => groups.get(each)?.some(takesQueries));
   const isRefused = substitute === undefined && !waits && !(bestEffort && !isRetired);
-  const times = members.map(({ since }) => since ?? Number.POSITIVE_INFINITY);
-  const since = Math.max(...times);
+  const since = Math.max(...members.map((member) => sinceOf(member) ?? Number.POSITIVE_INFINITY));
   const texts = members
     .slice(0, MAX_NAMED)
-    .map((member) => `${member.name} is ${member.active ? member.status : 'switched off'}`);
+    .map((member) => `${member.name} is ${member.active ? member.health.status : 'switched off'}`);
   const more = members.length > MAX_NAMED ? [`${members.length - MAX_NAMED} more`] : [];
   const ofQueries = isRefused ? 'are refused' : 'are tried at unhealthy clusters';
   const consequence =
     substitute !== undefined ? `go to ${substitute}, unless a rule says otherwise` : waits ? 'wait' : ofQueries;
   const reason = `${[...texts, ...more].join(', ')}; its queries ${consequence}`;
-  const severity = isRefused ? 'critical' : 'warning';
   const at = since === Number.POSITIVE_INFINITY ? null : since;
+  const severity = isRefused ? 'critical' : 'warning';
   return [problem('GroupUnavailable', severity, ['routingGroup', name], reason, at, [[name], rules])];
-}
-
-export interface ComponentFact extends Omit<ComponentState, 'ok'> {
-  /** Since when, milliseconds since 1970; null: it was when the process first looked. */
-  readonly since: number | null;
-}
-
-export interface NoLeaderFact {
-  /** Milliseconds since 1970; null: not known. */
-  readonly since: number | null;
 }
 
 /** Problems that components are; of all others the way of recognising callers is no incident. */
@@ -142,10 +336,7 @@ const componentKinds: Readonly<Record<string, readonly [OverviewProblem['kind'],
 };
 
 /** Problems of the responding replica, and a missing leader. */
-export function gatewayProblems(
-  components: readonly ComponentFact[],
-  noLeader: NoLeaderFact | null,
-): OverviewProblem[] {
+function gatewayProblems(components: readonly FailingComponent[], noLeader: Look['noLeader']): OverviewProblem[] {
   const problems = components.flatMap(({ name, message, hasMistakes = false, since }) => {
     const isMistaken = name === 'resource source' && hasMistakes;
     const kind = isMistaken ? (['SourceMistakes', 'warning'] as const) : componentKinds[name];
@@ -157,7 +348,7 @@ export function gatewayProblems(
 }
 
 /** Queries that waited for a routing group at a time, on all replicas. */
-export interface QueueSample {
+interface QueueSample {
   /** Milliseconds since 1970. */
   readonly at: number;
   readonly waiting: number;
@@ -173,10 +364,7 @@ const STILL = 0.9;
  * Queues that grow: more queries wait than at the lowest of the samples, and the queue has not come down since.
  * @param queues samples of each routing group, oldest first
  */
-export function queueProblems(
-  queues: ReadonlyMap<string, readonly QueueSample[]>,
-  targets: RuleTargetsIndex,
-): OverviewProblem[] {
+function queueProblems(queues: ReadonlyMap<string, readonly QueueSample[]>, targets: RuleTargets): OverviewProblem[] {
   return [...queues].flatMap(([group, samples]) => {
     const last = samples.at(-1);
     if (last === undefined) return [];
@@ -191,8 +379,8 @@ export function queueProblems(
 }
 
 /** Length of the recent time that faults are counted in, milliseconds. */
-export const RECENT_MS = 5 * 60_000;
-export const BEFORE_MS = 30 * 60_000;
+const RECENT_MS = 5 * 60_000;
+const BEFORE_MS = 30 * 60_000;
 /** Share of queries with faults from which it is a problem, where it is also this many times the share before. */
 const FAULTY_SHARE = 0.05;
 const RISE = 2;
@@ -201,7 +389,7 @@ const MIN_FAULTS = 5;
 const CRITICAL_SHARE = 0.5;
 
 /** Clusters and groups whose error rate is up, most faults first. */
-export function raisedFaults(counts: readonly FaultCounts[]): FaultCounts[] {
+function raisedFaults(counts: readonly FaultCounts[]): FaultCounts[] {
   return counts
     .filter(({ recent, before }) => {
       if (recent.faults < MIN_FAULTS || share(recent) < FAULTY_SHARE) return false;
@@ -211,10 +399,10 @@ export function raisedFaults(counts: readonly FaultCounts[]): FaultCounts[] {
 }
 
 /** Error rates that are up, of clusters, and of routing groups whose queries the gateway rejects. @param minutes of these counts */
-export function faultProblems(
+function faultProblems(
   raised: readonly FaultCounts[],
   minutes: readonly FaultMinute[],
-  targets: RuleTargetsIndex,
+  targets: RuleTargets,
 ): OverviewProblem[] {
   return raised.map((counts) => {
     const { cluster, group, groups, recent, before } = counts;
@@ -267,77 +455,33 @@ function faultySince(minutes: readonly FaultMinute[]): number | null {
   return since;
 }
 
-export interface RuleFact {
-  readonly name: string;
-  /** As `GET /api/rules` has it. */
-  readonly status: string;
-  readonly message: string;
-  /** Reason that its target is missing, or null. */
-  readonly unresolved: string | null;
-  readonly groups: readonly string[];
-  /** Cluster that it pins; null: none. */
-  readonly cluster: string | null;
+/** The rules file, if its last version did not load. */
+function fileProblems(file: RuleInventory['file']): OverviewProblem[] {
+  if (file === null || file.state === 'loaded' || file.state === 'absent') return [];
+  const [first] = file.problems;
+  const reason =
+    first === undefined ? 'it has mistakes' : `line ${first.line}, column ${first.column}: ${first.message}`;
+  const isKept = file.state === 'keptLast';
+  const consequence = isKept ? 'its last version that loaded decides' : 'none of its rules decides';
+  const severity = isKept ? 'warning' : 'critical';
+  return [problem('RulesFileRejected', severity, ['rulesFile', file.path], `${reason}; ${consequence}`, null)];
 }
 
-/** Since when a rule is as it is, milliseconds since 1970; null: not known. */
-export type RuleSince = (rule: RuleFact, condition: 'Accepted' | 'ResolvedRefs') => number | null;
-
-/** The rules file, where its last version did not load; null: it did, or it is missing. */
-export interface RulesFileFact {
-  readonly path: string;
-  /** True if the last version that loaded decides; else none of its rules does. */
-  readonly isKept: boolean;
-  readonly reason: string;
-}
-
-/** Names of rules by the groups and clusters that they lead to. */
-export class RuleTargetsIndex {
-  readonly #groups: ReadonlyMap<string, readonly { readonly name: string }[]>;
-  readonly #clusters: ReadonlyMap<string | null, readonly RuleFact[]>;
-
-  /** @param rules that are asked */
-  constructor(rules: readonly RuleFact[]) {
-    const targets = rules.flatMap(({ name, groups }) => groups.map((group) => ({ name, group })));
-    this.#groups = Map.groupBy(targets, ({ group }) => group);
-    this.#clusters = Map.groupBy(rules, ({ cluster }) => cluster);
-  }
-
-  ofGroup(group: string): readonly string[] {
-    return (this.#groups.get(group) ?? []).map(({ name }) => name);
-  }
-
-  ofCluster(cluster: string): readonly string[] {
-    return (this.#clusters.get(cluster) ?? []).map(({ name }) => name);
-  }
-}
-
-export function isAsked({ status }: RuleFact): boolean {
-  return status === 'Programmed' || status === 'PreviousVersion';
-}
-
-/** Rules that are rejected, or that lead nowhere, and a rules file that did not load. */
-export function ruleProblems(
-  rules: readonly RuleFact[],
-  file: RulesFileFact | null,
-  since: RuleSince,
-): OverviewProblem[] {
-  const problems = rules.flatMap((rule) => {
-    const { name, status, message, unresolved, groups } = rule;
-    const [object, of] = [
-      ['rule', name],
-      [groups, [name]],
-    ] as const;
-    // Those of a file that did not load are one problem, of the file.
-    if (status === 'NotAccepted' || status === 'PreviousVersion') {
-      const reason = status === 'PreviousVersion' ? `${message}; the version before decides` : message;
-      return [problem('RuleRejected', 'warning', object, reason, since(rule, 'Accepted'), of)];
+/** Rules that are rejected, or that lead nowhere. */
+function ruleProblems({ operator }: StoreContext, rules: readonly TargetingRule[]): OverviewProblem[] {
+  return rules.flatMap((rule) => {
+    const { name, status, message, unresolved, groups, origin } = rule;
+    const [namespace = '', resource = ''] = rule.resource?.split('/') ?? [];
+    const key = { kind: routingRule.kind, namespace, name: resource };
+    const since = (type: string) => transition(operator?.source.get(key)?.status?.conditions ?? [], type);
+    const affected = [groups, [name]] as const;
+    // That the last version of the file decides, or none, is a problem of the file.
+    const isKept = status === 'PreviousVersion' && origin === 'resource';
+    if (status === 'NotAccepted' || isKept) {
+      const reason = isKept ? `${message}; the version before decides` : message;
+      return [problem('RuleRejected', 'warning', ['rule', name], reason, since('Accepted'), affected)];
     }
     if (unresolved === null || !isAsked(rule)) return [];
-    return [problem('RuleUnresolved', 'warning', object, unresolved, since(rule, 'ResolvedRefs'), of)];
+    return [problem('RuleUnresolved', 'warning', ['rule', name], unresolved, since('ResolvedRefs'), affected)];
   });
-  if (file === null) return problems;
-  const consequence = file.isKept ? 'its last version that loaded decides' : 'none of its rules decides';
-  const severity = file.isKept ? 'warning' : 'critical';
-  const object = ['rulesFile', file.path] as const;
-  return [problem('RulesFileRejected', severity, object, `${file.reason}; ${consequence}`, null), ...problems];
 }

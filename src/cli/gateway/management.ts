@@ -1,9 +1,8 @@
 import { findPackageJSON } from 'node:module';
 import { dirname, join } from 'node:path';
-import { type Api, createApi, type RuleDependencies } from '../../api/api.ts';
-import type { Change } from '../../api/auth/audit.ts';
+import { type Api, createApi } from '../../api/api.ts';
+import type { ComponentState, Readiness, RuleParts } from '../../api/apiContext.ts';
 import { openAuthentication } from '../../api/auth/openAuthentication.ts';
-import type { ComponentState, PublishedKeys, Readiness } from '../../api/probes.ts';
 import { readBuiltFiles } from '../../api/userInterface.ts';
 import type { Admission } from '../../gateway/admission/admission.ts';
 import { requestExplanation } from '../../gateway/analysis/explainRequest.ts';
@@ -15,10 +14,7 @@ import { ReplayThread } from '../../gateway/replay/replayThread.ts';
 import type { UserGroups } from '../../gateway/user/groups/userGroups.ts';
 import { localUsers } from '../../gateway/user/userExtractor.ts';
 import type { MappedUsers } from '../../gateway/user/userMapping.ts';
-import { routingRule } from '../../kinds/routingRule/kind.ts';
-import type { Condition } from '../../model/condition.ts';
 import type { Leadership } from '../../operator/leadership/leadership.ts';
-import type { Operator } from '../../operator/operator.ts';
 import type { HeldDeletions } from '../../operator/reconcile/deletionGuard.ts';
 import { clusterInventory, clusterInventoryVersion } from '../../operator/registry/clusterRegistry.ts';
 import type { ResourceSource } from '../../operator/sources/source.ts';
@@ -56,10 +52,9 @@ export async function openApi(
   { admission, countWaiting }: Pick<AdmissionParts, 'admission' | 'countWaiting'>,
   dataPlane: Pick<DataPlane, 'kill'>,
 ): Promise<Api> {
-  const { config, version, names, trustPeer, environment, logger, metrics, clock, stopping, onClose } = context;
-  const { store, history, runningQueries } = storage;
-  const { table, operator } = control;
-  const readiness = gatewayReadiness(context, storage, control, externalRules);
+  const { config, version, names, replica, trustPeer, environment, logger, metrics, clock, startedAt } = context;
+  const { store, history, outcomes, auditWriter, runningQueries } = storage;
+  const { table, operator, clusterChanges } = control;
   const authentication = await openAuthentication(config, {
     names,
     trustPeer,
@@ -78,108 +73,42 @@ export async function openApi(
     logger,
     metrics,
   });
-  const webapp = {
-    history: store.history,
-    queryCounts: store.queryCounts,
+  const { keys = null } = certificates ?? {};
+  const api = await createApi({
+    ...{ names, version, replica, logger, metrics, clock, startedAt, bodies, authentication, table, clusterChanges },
+    ...{ operator, store, auditWriter, stopping: context.stopping, waitingQueries: countWaiting },
+    bodyLimit: config.server.maxApiBodySize,
+    defaultGroup: config.routing.defaultRoutingGroup,
     keptHours: config.dataStore.queryHistoryHoursRetention,
-    incidents: {
-      rates: store.queryRates,
-      leader: store.leader,
-      queued: store.queuedQueries,
-      ruleConditions: (resource: string) => ruleConditions(operator, resource),
+    ui: config.uiConfiguration,
+    pages: await readBuiltFiles(BUILT_FILES, names, sharesOrigin(config)),
+    queryUser: mapping === null ? null : (name) => mapping.ofLogin(name),
+    readiness: gatewayReadiness(context, storage, control, externalRules),
+    registry: operator.registry,
+    inventory: () => clusterInventory(operator.writes),
+    inventoryStateVersion: clusterInventoryVersion(operator.writes),
+    onChange: (change) => operator.recordChange(change),
+    resourceGroups: operator.groups,
+    rules: ruleParts(context, control, analyze, { admission, mapping, groups }),
+    buffered: (queryId) => history.findBuffered(queryId),
+    outcomes: async (queryId) => {
+      const buffered = outcomes.findBuffered(queryId);
+      return buffered !== null && buffered.state !== RUNNING ? buffered : await store.outcomes.get(queryId);
     },
-    exactMatchSelectors: store.exactMatchSelectors,
-    clock,
-    startedAt: context.startedAt,
-    disablePages: config.uiConfiguration.disablePages,
-    hiddenPageCalls: config.uiConfiguration.hiddenPageCalls,
-  };
-  const userInterface = {
-    built: await readBuiltFiles(BUILT_FILES, names, sharesOrigin(config)),
-    enabled: config.uiConfiguration.enabled,
-  };
-  const rules = ruleDependencies(context, storage, control, analyze, { admission, mapping, groups });
-  const api = await createApi(
-    {
-      registry: operator.registry,
-      inventory: () => clusterInventory(operator.writes),
-      inventoryStateVersion: clusterInventoryVersion(operator.writes),
-      heldDeletions: operator.controller,
-      limits: operator.limits,
-      table,
-      clusterChanges: control.clusterChanges,
-      replica: context.replica,
-      defaultGroup: config.routing.defaultRoutingGroup,
-      readiness,
-      metrics,
-      logger,
-      bodies,
-      authentication,
-      queryUser: mapping === null ? null : (name) => mapping.ofLogin(name),
-      onChange: (change) => operator.recordChange(change),
-      audit: {
-        repository: store.audit,
-        clock,
-        add: (entry) => storage.auditWriter.add(entry),
-        digestOf: (change) => digestOf(operator, change),
-      },
-      resourceGroups: operator.groups,
-      declaredGroups: operator.groups,
-      webapp,
-      rules,
-      userInterface,
-      stopping,
-      publishedKeys: publishedKeys(certificates),
-      running: {
-        repository: store.runningQueries,
-        history: store.history,
-        buffered: (queryId) => history.findBuffered(queryId),
-        kill: (queryId, user) => dataPlane.kill(queryId, user),
-        clock,
-      },
-      queuedQueries: store.queuedQueries,
-      queries: {
-        list: store.queryList,
-        statistics: store.queryStatistics,
-        keptHours: config.dataStore.queryHistoryHoursRetention,
-        clock,
-      },
-      runningQueries: (cluster) => runningQueries.ofCluster(cluster),
-      waitingQueries: countWaiting,
-    },
-    { names, version, bodyLimit: config.server.maxApiBodySize },
-  );
-  onClose(() => api.close());
+    kill: (queryId, user) => dataPlane.kill(queryId, user),
+    runningQueries: (cluster) => runningQueries.ofCluster(cluster),
+    publishedKeys: keys === null ? null : () => keys.published(),
+  });
+  context.onClose(() => api.close());
   return api;
 }
 
-/** Conditions of a rule's resource. @param text `namespace/name` */
-function ruleConditions({ source }: Operator, text: string): readonly Condition[] {
-  const slash = text.indexOf('/');
-  const key = { kind: routingRule.kind, namespace: text.slice(0, slash), name: text.slice(slash + 1) };
-  return source.get(key)?.status?.conditions ?? [];
-}
-
-/** Digest of a resource or a rule of the rules file after a call; null for other objects. */
-async function digestOf({ audit }: Operator, { subject, regarding }: Change): Promise<string | null> {
-  if (audit === null || regarding === null) return null;
-  if (regarding !== 'gateway') return audit.digestOfResource(regarding, regarding.uid);
-  return subject?.kind === routingRule.kind ? await audit.digestOfFileRule(subject.name) : null;
-}
-
-/** The current public keys of tokens for clusters, or null. */
-function publishedKeys(certificates: CertificateParts | null): PublishedKeys | null {
-  const keys = certificates?.keys ?? null;
-  return keys === null ? null : () => keys.published();
-}
-
-function ruleDependencies(
+function ruleParts(
   { config, names, clock, logger, onClose }: GatewayContext,
-  { store, history, outcomes }: Storage,
   { table, routingRules, compiler }: Control,
   analyze: AnalyzeLongRequest,
   { admission, mapping, groups }: { readonly admission: Admission } & Pick<CallerIdentity, 'mapping' | 'groups'>,
-): RuleDependencies {
+): RuleParts {
   const replays = new ReplayThread();
   onClose(() => replays.close());
   return {
@@ -200,21 +129,10 @@ function ruleDependencies(
       (draft) => compiler.tryRule(draft),
       admission,
     ),
-    hits: { hits: store.ruleHits, clock },
-    history: store.history,
-    transactions: store.transactions,
-    buffered: (queryId: string) => history.findBuffered(queryId),
-    impact: {
-      edited: (edits) => compiler.edited(edits),
-      replays,
-      database: databaseSettings(config),
-      settings: replaySettings(config),
-      clock,
-    },
-    outcomes: async (queryId: string) => {
-      const buffered = outcomes.findBuffered(queryId);
-      return buffered !== null && buffered.state !== RUNNING ? buffered : await store.outcomes.get(queryId);
-    },
+    edited: (edits) => compiler.edited(edits),
+    replays,
+    database: databaseSettings(config),
+    replaySettings: replaySettings(config),
   };
 }
 

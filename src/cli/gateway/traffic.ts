@@ -1,9 +1,9 @@
 import { hostname } from 'node:os';
 import { LeasedSlots } from '../../admission/leasedSlots.ts';
+import type { WaitingQueriesCount } from '../../api/apiContext.ts';
 import { ownCookies } from '../../api/auth/cookies.ts';
 import { keySource } from '../../api/auth/openAuthentication.ts';
-import { sessionKeys } from '../../api/auth/sessionKeys.ts';
-import type { WaitingQueriesCount } from '../../api/clusters.ts';
+import { sessionKeys } from '../../api/auth/sessions.ts';
 import type { GatewayConfig } from '../../config/gatewayConfig.ts';
 import { httpClientSettings } from '../../config/httpClient.ts';
 import type { Admission } from '../../gateway/admission/admission.ts';

@@ -9,18 +9,16 @@ import type {
 } from '../../kinds/resourceGroupConfiguration/groupTargets.ts';
 import { RESOURCE_GROUP_CONFIGURATION } from '../../kinds/resourceGroupConfiguration/spec.ts';
 import { GatewayError } from '../../model/errors.ts';
-import { noRows } from '../../model/groupsFile/declaredGroups.ts';
-import { type GroupChanges, type GroupTarget, isUnchanged } from '../../model/groupsFile/groupChanges.ts';
+import { type GroupChanges, type GroupTarget, isUnchanged, noRows } from '../../model/groupsFile/declaredGroups.ts';
 import { keyText, type ResourceKey } from '../../model/resource.ts';
-import { isDatabaseAway } from '../../store/failures.ts';
 import {
   type GroupOwner,
   type GroupOwnerRepository,
   type GroupPlace,
   PERIOD_ROOT,
-} from '../../store/groupOwnerRepository.ts';
-import type { ResourceGroupStore } from '../../store/resourceGroupStore.ts';
-import type { SchemaStores } from '../../store/schemaStores.ts';
+} from '../../store/declaredGroups.ts';
+import { isDatabaseAway } from '../../store/failures.ts';
+import type { ResourceGroupStore, SchemaStores } from '../../store/resourceGroupStore.ts';
 import type { Fence } from '../../store/store.ts';
 import { SerialWork } from './serialWork.ts';
 
@@ -36,16 +34,13 @@ const MAX_LISTED = 5;
 /** Thrown if leadership was lost during a write. */
 class Fenced extends Error {}
 
-/** Groups without an owner are in the way of declared ones. */
-class GroupInUse extends GatewayError {
-  constructor(paths: readonly string[]) {
-    const more = paths.length > MAX_LISTED ? `, and ${paths.length - MAX_LISTED} more` : '';
-    const listed = `${paths.slice(0, MAX_LISTED).join(', ')}${more}`;
-    super(
-      'EG_CONFLICT',
-      `no resource declares ${listed}, below groups of this one: declare or delete those, or set prune; nothing is written until then`,
-    );
-  }
+/** Rejects to write while groups without an owner are in the way of declared ones. @throws GatewayError EG_CONFLICT */
+function requireUnblocked({ blocked }: GroupChanges): void {
+  if (blocked.length === 0) return;
+  const more = blocked.length > MAX_LISTED ? `, and ${blocked.length - MAX_LISTED} more` : '';
+  const listed = `${blocked.slice(0, MAX_LISTED).join(', ')}${more}`;
+  const message = `no resource declares ${listed}, below groups of this one: declare or delete those, or set prune; nothing is written until then`;
+  throw new GatewayError('EG_CONFLICT', message);
 }
 
 /**
@@ -114,9 +109,8 @@ export class GroupApplier {
     if (!isGroupsOutcome(outcome) || outcome.declared === null) return;
     const { key, declared } = outcome;
     const { namespace, name } = key;
-    const declaredPlaces = declared.databases.map((database) => ({
-      ...{ namespace, name, database, environment: declared.environment },
-    }));
+    const { environment } = declared;
+    const declaredPlaces = declared.databases.map((database) => ({ namespace, name, database, environment }));
     const errors: unknown[] = [];
     const failed = (place: GroupPlace, error: unknown): GroupTargetState => {
       if (error instanceof Fenced) throw error;
@@ -125,7 +119,7 @@ export class GroupApplier {
       // Failures that a change of the resource or of the database ends are tried at each comparison.
       if (!(error instanceof GatewayError) || isDatabaseAway(error)) errors.push(error);
       else if (before?.failure?.message !== failure.message) {
-        const { database, environment } = place;
+        const { database } = place;
         this.#logger.warn(
           { resource: keyText(key), database, environment, ...failure },
           'failed to apply resource groups',
@@ -168,15 +162,13 @@ export class GroupApplier {
   async #placesOf({ namespace, name }: ResourceKey): Promise<readonly GroupPlace[]> {
     const own = (await this.#owners.all()).filter((owner) => owner.namespace === namespace && owner.name === name);
     const places = own.map(({ database, environment }) => ({ namespace, name, database, environment }));
-    return places.filter((place, index) => !places.slice(0, index).some((each) => isDeepStrictEqual(each, place)));
+    return [...new Map(places.map((place) => [JSON.stringify(place), place])).values()];
   }
 
   #stateOf(place: GroupPlace): GroupTargetState | null {
-    const states = this.#states.get(keyText(keyOf(place))) ?? [];
-    return (
-      states.find(({ database, environment }) => database === place.database && environment === place.environment) ??
-      null
-    );
+    const isOf = (state: GroupTargetState) =>
+      state.database === place.database && state.environment === place.environment;
+    return this.#states.get(keyText(keyOf(place)))?.find(isOf) ?? null;
   }
 
   /** Works on one place; one after the other in a database. @param outcome null: the resource has nothing there any more */
@@ -218,7 +210,7 @@ export class GroupApplier {
       own.every((each) => roots.has(each.root) && each.isApplied && each.uid === uid && each.generation === generation);
     const target: GroupTarget = { ...{ environment, rows, prune }, ...this.#ownership(place, own, others, roots) };
     const changes = await this.#use(place.database, ({ declared }) => declared.compare(target));
-    if (changes.blocked.length > 0) throw new GroupInUse(changes.blocked);
+    requireUnblocked(changes);
     if (isCurrent) {
       const isReported = onDrift === 'report';
       if (!isUnchanged(changes) && !isReported) await this.#write(place, target);
@@ -295,8 +287,7 @@ export class GroupApplier {
   }
 
   async #write(place: GroupPlace, target: GroupTarget): Promise<void> {
-    const { blocked } = await this.#use(place.database, ({ declared }) => declared.apply(target));
-    if (blocked.length > 0) throw new GroupInUse(blocked);
+    requireUnblocked(await this.#use(place.database, ({ declared }) => declared.apply(target)));
   }
 
   async #set(place: GroupPlace, owned: Parameters<GroupOwnerRepository['set']>[1], fence: Fence | null): Promise<void> {
@@ -331,6 +322,7 @@ function driftAfter(before: GroupDrift | null, changes: GroupChanges, isReported
 const isoSeconds = (): string => `${new Date().toISOString().slice(0, 19)}Z`;
 
 const reasons: Readonly<Record<string, string>> = {
+  EG_CONFLICT: 'GroupInUse',
   EG_DATABASE_UNAVAILABLE: 'DatabaseUnavailable',
   EG_NOT_FOUND: 'TablesNotFound',
 };
@@ -340,6 +332,5 @@ function failureOf(error: unknown): NonNullable<GroupTargetState['failure']> {
   if (!(error instanceof GatewayError)) {
     return { reason: 'DatabaseError', message: "the database refused the rows; the gateway's log says why" };
   }
-  const reason = error instanceof GroupInUse ? 'GroupInUse' : (reasons[error.code] ?? 'NotPossible');
-  return { reason, message: error.message };
+  return { reason: reasons[error.code] ?? 'NotPossible', message: error.message };
 }

@@ -1,4 +1,4 @@
-import { type GroupsOutcome, isGroupsOutcome } from '../../kinds/resourceGroupConfiguration/groupsProgram.ts';
+import { isGroupsOutcome } from '../../kinds/resourceGroupConfiguration/groupsProgram.ts';
 import { databaseTitle, type GroupDrift } from '../../kinds/resourceGroupConfiguration/groupTargets.ts';
 import { resourceGroupConfiguration } from '../../kinds/resourceGroupConfiguration/kind.ts';
 import {
@@ -7,16 +7,29 @@ import {
 } from '../../kinds/resourceGroupConfiguration/spec.ts';
 import { groupsProblems } from '../../kinds/resourceGroupConfiguration/validation.ts';
 import { GatewayError } from '../../model/errors.ts';
-import { type DeclaredSelector, rootOf } from '../../model/groupsFile/declaredGroups.ts';
-import { PERIOD, pathsOf } from '../../model/groupsFile/groupChanges.ts';
+import {
+  type DeclaredSelector,
+  declaredRows,
+  findGroup,
+  highestPriority,
+  PERIOD,
+  pathsOf,
+  rootOf,
+  subGroupsOf,
+  withColumns,
+  withGroup,
+  withSelector,
+  withSubGroups,
+} from '../../model/groupsFile/declaredGroups.ts';
+import { checkFileSelector, type FileGroup } from '../../model/groupsFile/groupFields.ts';
+import { fileGroup, fileSelector } from '../../model/groupsFile/storedGroups.ts';
 import { keyText, type ResourceKey, type ResourceStatus } from '../../model/resource.ts';
 import type { ResourceGroupRow } from '../../model/resourceGroup.ts';
-import { type GroupOwner, type GroupOwnerRepository, PERIOD_ROOT } from '../../store/groupOwnerRepository.ts';
-import type { GroupWrite, ResourceGroupStore } from '../../store/resourceGroupStore.ts';
-import type { SchemaStores } from '../../store/schemaStores.ts';
+import { type SelectorText, selectorTextColumns } from '../../model/selector.ts';
+import { type GroupOwner, type GroupOwnerRepository, PERIOD_ROOT } from '../../store/declaredGroups.ts';
+import type { GroupWrite, ResourceGroupStore, SchemaStores } from '../../store/resourceGroupStore.ts';
 import type { GroupApplier } from '../reconcile/groupApplier.ts';
 import { SerialWork } from '../reconcile/serialWork.ts';
-import { type DeclaredChange, declaredBy, declaredChange, nameOfOwner, rowOfSelector } from './groupSpecChange.ts';
 import {
   type DeclaredResource,
   declaredResource,
@@ -28,7 +41,7 @@ import {
 export type AppliedGroupWrite = GroupWrite & { readonly resource: ResourceReference | null };
 
 /** The tables of resource groups as calls use them (docs/resource-groups.md#by-rest). */
-export type GroupTables = Pick<GroupWrites, 'use' | 'change'>;
+export type GroupTables = Pick<GroupWrites, 'use' | 'change' | 'of'>;
 
 /** Rows of a database that a resource owns, for one environment. */
 export interface DeclaredGroupRows {
@@ -110,7 +123,7 @@ export class GroupWrites {
     force: boolean,
   ): Promise<AppliedGroupWrite> {
     const { owner } = change;
-    const key: ResourceKey = { kind: RESOURCE_GROUP_CONFIGURATION, namespace: owner.namespace, name: owner.name };
+    const key = { kind: RESOURCE_GROUP_CONFIGURATION, namespace: owner.namespace, name: owner.name };
     this.#writes.controller.refreshNow();
     this.#requireActive(key, change);
     let selector: DeclaredSelector | undefined;
@@ -134,9 +147,10 @@ export class GroupWrites {
     );
     const { warnings, isPending } = await this.#apply(key, owner);
     if (write.kind === 'Selector' && write.row !== null && selector !== undefined) {
-      const { priority, texts } = selector;
+      const { priority, texts: own } = selector;
       const rows = isPending ? [] : await store.selectors.all(write.row.resourceGroupId);
-      const row = rowOfSelector(rows, selector) ?? { ...write.row, ...texts, priority };
+      const wanted = selector;
+      const row = rows.find((each) => isSelector(each, each.priority, wanted)) ?? { ...write.row, ...own, priority };
       const derived = `The priority is ${priority}, not ${write.row.priority}: the ${nameOfOwner(owner)} numbers its selectors in their order.`;
       const others = priority === write.row.priority ? [] : [derived];
       return { ...write, row, resource, warnings: [...write.warnings, ...others, ...warnings] };
@@ -171,10 +185,11 @@ export class GroupWrites {
     { database, environment }: GroupOwner,
   ): Promise<{ readonly warnings: readonly string[]; readonly isPending: boolean }> {
     const outcome = this.#writes.controller.outcomes.get(keyText(key));
-    const title = `${key.kind} ${key.namespace}/${key.name}`;
+    const title = nameOfOwner(key);
     const isWritten = `The change is in the ${title}, and not in the tables`;
     if (!isGroupsOutcome(outcome) || outcome.declared === null) {
-      throw new GatewayError('EG_CONFLICT', `${isWritten}: ${reasonOf(outcome)}`);
+      const reason = isGroupsOutcome(outcome) ? outcome.acceptance.message : 'it was deleted meanwhile';
+      throw new GatewayError('EG_CONFLICT', `${isWritten}: ${reason}`);
     }
     const thrown = await this.#applier.apply(outcome, null).then(
       () => null,
@@ -236,10 +251,6 @@ export class GroupWrites {
   }
 }
 
-function reasonOf(outcome: Parameters<typeof isGroupsOutcome>[0]): string {
-  return isGroupsOutcome(outcome) ? (outcome satisfies GroupsOutcome).acceptance.message : 'it was deleted meanwhile';
-}
-
 async function storedGroup(store: ResourceGroupStore, row: ResourceGroupRow): Promise<ResourceGroupRow> {
   const rows = await store.groups.all();
   const stored = rows.find(
@@ -262,4 +273,173 @@ function driftOf(status: ResourceStatus | undefined, database: string | null, en
   if (drift === undefined) return null;
   const { at, repaired, rows: count, differences } = drift;
   return { at, repaired, count, differences };
+}
+
+type Spec = ResourceGroupConfigurationSpec;
+
+/** A change of rows that a resource declares. */
+interface DeclaredChange {
+  readonly owner: GroupOwner;
+  /** For messages. */
+  readonly title: string;
+  /** Field of the call that names the row. */
+  readonly field: string;
+  /** Returns the changed spec, with the selector that was put; null: the spec does not have the row. */
+  readonly edit: (spec: Spec) => { readonly spec: Spec; readonly selector?: DeclaredSelector | undefined } | null;
+}
+
+/** A group that a resource owns. */
+interface OwnedGroup {
+  readonly owner: GroupOwner;
+  readonly path: string;
+  readonly title: string;
+}
+
+/** A resource for messages. */
+function nameOfOwner({ namespace, name }: Pick<GroupOwner, 'namespace' | 'name'>): string {
+  return `${RESOURCE_GROUP_CONFIGURATION} ${namespace}/${name}`;
+}
+
+/** Rejection of a change of a row that a resource declares. @param fix what to do instead */
+function declaredBy(
+  owner: GroupOwner,
+  { title, field }: Pick<DeclaredChange, 'title' | 'field'>,
+  fix: string,
+): GatewayError {
+  return new GatewayError('EG_CONFLICT', `${title} belongs to the ${nameOfOwner(owner)}; ${fix}.`, { field });
+}
+
+/**
+ * The change of a resource that has the same effect as a change of the tables; null: no resource declares the rows.
+ * @param groups rows before the change
+ * @param owners of the database
+ * @throws GatewayError EG_CONFLICT if the change is possible in the resource only, EG_IMPOSSIBLE
+ */
+function declaredChange(
+  write: GroupWrite,
+  groups: readonly ResourceGroupRow[],
+  owners: readonly GroupOwner[],
+): DeclaredChange | null {
+  const ownedGroup = (id: number): OwnedGroup | null => {
+    const environment = groups.find(({ resourceGroupId }) => resourceGroupId === id)?.environment;
+    const path = pathsOf(groups.filter((row) => row.environment === environment)).get(id);
+    const owner = owners.find(
+      (each) => path !== undefined && each.environment === environment && each.root === rootOf(path),
+    );
+    if (owner === undefined || path === undefined) return null;
+    return { owner, path, title: `The group ${path} of the environment ${environment}` };
+  };
+  if (write.kind === 'GlobalProperty') return periodChange(write, owners);
+  if (write.kind === 'Selector') {
+    const own = write.before === null ? null : ownedGroup(write.before.resourceGroupId);
+    const next = write.row === null ? null : ownedGroup(write.row.resourceGroupId);
+    return selectorChange(write, own, next);
+  }
+  const own = write.before === null ? null : ownedGroup(write.before.resourceGroupId);
+  const above = write.row?.parent == null ? null : ownedGroup(write.row.parent);
+  return groupChange(write, own, above);
+}
+
+function groupChange(
+  { before, row }: Extract<GroupWrite, { readonly kind: 'ResourceGroup' }>,
+  own: OwnedGroup | null,
+  above: OwnedGroup | null,
+): DeclaredChange | null {
+  if (own === null) {
+    if (row === null || above === null) return null;
+    const { owner, title, path } = above;
+    if (before !== null) {
+      if (before.parent === row.parent) return null;
+      const fix = 'a group that is there cannot be moved below it by REST: delete it, and create it there';
+      throw declaredBy(owner, { title, field: 'parent' }, fix);
+    }
+    if (row.environment !== owner.environment) {
+      const message = `The environment must be ${owner.environment}, as that of the parent.`;
+      throw new GatewayError('EG_IMPOSSIBLE', message, { field: 'environment' });
+    }
+    const add = (group: FileGroup) => withSubGroups(group, [...subGroupsOf(group), fileGroup(row, [])]);
+    return { owner, title, field: 'parent', edit: editGroup(path, add) };
+  }
+  const { owner, title, path } = own;
+  for (const field of ['name', 'parent', 'environment'] as const) {
+    if (row === null || row[field] === before?.[field]) continue;
+    const fix = `change its ${field} there, or delete the group and create another one`;
+    throw declaredBy(owner, { title, field }, fix);
+  }
+  const edit = editGroup(path, (group) => (row === null || before === null ? null : withColumns(group, row, before)));
+  return { owner, title, field: 'resourceGroupId', edit };
+}
+
+function editGroup(path: string, edit: (group: FileGroup) => FileGroup | null): DeclaredChange['edit'] {
+  return (spec) => {
+    if (findGroup(spec.rootGroups, path) === null) return null;
+    return { spec: { ...spec, rootGroups: withGroup(spec.rootGroups, path, edit) } };
+  };
+}
+
+const texts = Object.keys(selectorTextColumns) as SelectorText[];
+
+/** True if a selector has a priority and texts. */
+function isSelector(
+  selector: DeclaredSelector['texts'],
+  priority: number,
+  { priority: other, texts: own }: DeclaredSelector,
+) {
+  return priority === other && texts.every((field) => selector[field] === own[field]);
+}
+
+function selectorChange(
+  { before, row }: Extract<GroupWrite, { readonly kind: 'Selector' }>,
+  own: OwnedGroup | null,
+  next: OwnedGroup | null,
+): DeclaredChange | null {
+  const target = next ?? own;
+  if (target === null) return null;
+  const { owner, title, path } = target;
+  const isMoved =
+    before !== null &&
+    row !== null &&
+    (own === null || next === null || nameOfOwner(own.owner) !== nameOfOwner(next.owner));
+  if (isMoved) {
+    const fix = 'a selector is moved only among the groups of one resource: delete it, and create it there';
+    throw declaredBy((own ?? target).owner, { title: (own ?? target).title, field: 'update.resourceGroupId' }, fix);
+  }
+  const declared = (spec: Spec) => declaredRows(spec, spec.firstPriority ?? null).selectors;
+  const isBefore = (each: DeclaredSelector) =>
+    before !== null && each.path === own?.path && isSelector(before, before.priority, each);
+  const edit: DeclaredChange['edit'] = (spec) => {
+    if (row === null) {
+      const stays = declared(spec).map((each) => !isBefore(each));
+      return { spec: { ...spec, selectors: spec.selectors.filter((_, index) => stays[index]) } };
+    }
+    if (findGroup(spec.rootGroups, path) === null) return null;
+    const checked = checkFileSelector(fileSelector(row, path, []));
+    const wanted = checked.ok ? checked.value : fileSelector(row, path, []);
+    const from = declared(spec).findIndex(isBefore);
+    const highest = highestPriority(spec, spec.firstPriority ?? null);
+    const { selectors, index } = withSelector(spec.selectors, from, wanted, row.priority, highest);
+    const changed = { ...spec, selectors };
+    return { spec: changed, selector: declared(changed)[index] };
+  };
+  return { owner, title, field: 'resourceGroupId', edit };
+}
+
+function periodChange(
+  { before, row }: Extract<GroupWrite, { readonly kind: 'GlobalProperty' }>,
+  owners: readonly GroupOwner[],
+): DeclaredChange | null {
+  if ((row ?? before)?.name !== PERIOD) return null;
+  const title = `The property ${PERIOD}`;
+  const [owner, ...others] = owners.filter(({ root }) => root === PERIOD_ROOT);
+  if (owner === undefined) return null;
+  if (others.length > 0) {
+    const names = [owner, ...others].map(nameOfOwner).join(', ');
+    const message = `${title} is declared by several resources: ${names}; change it there.`;
+    throw new GatewayError('EG_CONFLICT', message, { field: 'name' });
+  }
+  const edit: DeclaredChange['edit'] = ({ cpuQuotaPeriod, ...spec }) => {
+    if (cpuQuotaPeriod === undefined) return null;
+    return { spec: row?.value == null ? spec : { ...spec, cpuQuotaPeriod: row.value } };
+  };
+  return { owner, title, field: 'name', edit };
 }

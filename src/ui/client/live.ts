@@ -1,6 +1,6 @@
 import { type QueryKey, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useSyncExternalStore } from 'react';
-import type { TopicName } from '../../api/events/topics.ts';
+import type { TopicName } from '../../api/events.ts';
 import { basePath } from '../app/gateway.ts';
 
 /** Polling interval while the stream reports changes, in case an event was missed. */

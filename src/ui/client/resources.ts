@@ -1,5 +1,5 @@
 import { keepPreviousData, type QueryKey, queryOptions, useInfiniteQuery, useQuery } from '@tanstack/react-query';
-import type { TopicName } from '../../api/events/topics.ts';
+import type { TopicName } from '../../api/events.ts';
 import type { DEFAULT_PRIORITY } from '../../kinds/routingRule/spec.ts';
 import { call } from './call.ts';
 import { useLive } from './live.ts';

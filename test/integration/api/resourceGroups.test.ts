@@ -1,8 +1,7 @@
 import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, describe, expect, it, test } from 'vitest';
-import { systemClock } from '../../../src/model/clock.ts';
 import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
-import type { SchemaStores } from '../../../src/store/schemaStores.ts';
+import type { SchemaStores } from '../../../src/store/resourceGroupStore.ts';
 import { type ApiServer, startApi } from '../../support/apiServer.ts';
 import { databases, type TestDatabase } from '../../support/databases.ts';
 import { hasPostgresql, startPostgresql } from '../../support/postgresql.ts';
@@ -15,18 +14,7 @@ test.skipIf(!hasPostgresql())('while the database is unavailable every call is 5
   const limits = { connectTimeoutMs: 3_000, acquireTimeoutMs: 3_000 };
   const store = await openStore({ ...(await server.createDatabase()), runMigrations: true, logger, limits });
   const stores = store.resourceGroups({ allowed: null, maxOpen: 1 });
-  const { history, queryCounts, exactMatchSelectors } = store;
-  const webapp = {
-    history,
-    queryCounts,
-    exactMatchSelectors,
-    clock: systemClock,
-    startedAt: 0,
-    keptHours: 720,
-    disablePages: [],
-    hiddenPageCalls: 'refuse' as const,
-  };
-  const api = await startApi({ resourceGroups: stores, webapp });
+  const api = await startApi({ resourceGroups: stores, store });
   const calls = [
     ['GET', '/engine/resourcegroup/read', undefined],
     ['GET', '/engine/selector/read?useSchema=other', undefined],

@@ -30,7 +30,7 @@ describe('the files of the user interface', () => {
     await writeFile(join(folder, 'logo.svg'), '<svg/>');
     await writeFile(join(folder, '.vite/manifest.json'), '{}');
     built = await readBuiltFiles(folder, names);
-    api = await startApi({ userInterface: { built, enabled: true } });
+    api = await startApi({ pages: built, ui: { enabled: true } });
   });
   afterAll(async () => {
     await api?.close();
@@ -147,7 +147,7 @@ describe('the files of the user interface', () => {
   test('/ leads to it, and shows the plain page while it is switched off', async () => {
     const led = await get('/');
     expect([led.status, led.headers.get('location')]).toEqual([303, '/engine-gateway']);
-    const without = await startApi({ userInterface: { built, enabled: false } });
+    const without = await startApi({ pages: built });
     try {
       expect((await fetch(`${without.url}/`)).status).toBe(200);
       const off = await fetch(`${without.url}/engine-gateway`);
@@ -164,7 +164,7 @@ describe('the files of the user interface', () => {
 test('a gateway whose user interface is not built says how to build it', async () => {
   const built = await readBuiltFiles(join(tmpdir(), 'there-is-no-such-folder'), names);
   expect(built).toBeNull();
-  const api = await startApi({ userInterface: { built, enabled: true } });
+  const api = await startApi({ pages: built, ui: { enabled: true } });
   try {
     const response = await fetch(`${api.url}/engine-gateway`);
     expect([response.status, await response.text()]).toEqual([

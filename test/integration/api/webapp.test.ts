@@ -1,11 +1,10 @@
 import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import type { WebappDependencies } from '../../../src/api/api.ts';
 import { neverChecked } from '../../../src/routing/routingTable.ts';
 import { type Database, defaultLimits, openDatabase } from '../../../src/store/database.ts';
 import { parseJdbcUrl } from '../../../src/store/jdbcUrl.ts';
 import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
-import type { SchemaStores } from '../../../src/store/schemaStores.ts';
+import type { SchemaStores } from '../../../src/store/resourceGroupStore.ts';
 import type { QueryRecord } from '../../../src/store/store.ts';
 import { type Answer, type ApiServer, startApi } from '../../support/apiServer.ts';
 import { oneDatabase, type TestDatabase } from '../../support/databases.ts';
@@ -29,7 +28,6 @@ for (const family of [oneDatabase]) {
     let api: ApiServer;
     /** Connections of another program. */
     let other: Database;
-    let webapp: WebappDependencies;
 
     beforeAll(async () => {
       server = await family.start();
@@ -39,19 +37,8 @@ for (const family of [oneDatabase]) {
       if ('problems' in parsed) throw new Error(JSON.stringify(parsed.problems));
       other = openDatabase(parsed.target, defaultLimits, logger);
       stores = store.resourceGroups({ allowed: null, maxOpen: 2 });
-      const { history, queryCounts, exactMatchSelectors } = store;
       const clock = { now: () => now, monotonic: () => 0 };
-      webapp = {
-        history,
-        queryCounts,
-        exactMatchSelectors,
-        clock,
-        startedAt: now - 1,
-        keptHours: 720,
-        disablePages: [],
-        hiddenPageCalls: 'refuse' as const,
-      };
-      api = await startApi({ resourceGroups: stores, webapp });
+      api = await startApi({ resourceGroups: stores, store, clock, startedAt: now - 1 });
     });
     afterAll(async () => {
       await api?.close();

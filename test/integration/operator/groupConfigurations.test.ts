@@ -5,7 +5,7 @@ import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { storedGroups } from '../../../src/model/groupsFile/storedGroups.ts';
 import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
-import type { SchemaStores } from '../../../src/store/schemaStores.ts';
+import type { SchemaStores } from '../../../src/store/resourceGroupStore.ts';
 import { databases, oneDatabase, type TestDatabase } from '../../support/databases.ts';
 import { type OperatorRig, quickDirectory, startOperator } from '../../support/operatorRig.ts';
 import { startTcpProxy } from '../../support/tcpProxy.ts';

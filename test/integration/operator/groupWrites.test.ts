@@ -3,15 +3,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import type { WebappDependencies } from '../../../src/api/api.ts';
 import type { ResourceGroupConfigurationSpec } from '../../../src/kinds/resourceGroupConfiguration/spec.ts';
-import { systemClock } from '../../../src/model/clock.ts';
 import { GatewayError } from '../../../src/model/errors.ts';
 import { declaredRows } from '../../../src/model/groupsFile/declaredGroups.ts';
 import { storedGroups } from '../../../src/model/groupsFile/storedGroups.ts';
 import type { ResourceGroupColumns } from '../../../src/model/resourceGroup.ts';
 import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
-import type { SchemaStores } from '../../../src/store/schemaStores.ts';
+import type { SchemaStores } from '../../../src/store/resourceGroupStore.ts';
 import type { Dialect } from '../../../src/store/store.ts';
 import { type ApiServer, startApi } from '../../support/apiServer.ts';
 import { databases, type TestDatabase } from '../../support/databases.ts';
@@ -386,13 +384,8 @@ for (const family of databases) {
       return rig;
     };
     const apiOf = async (rig: OperatorRig): Promise<ApiServer> => {
-      const { history, queryCounts, exactMatchSelectors } = store;
-      const webapp: WebappDependencies = {
-        ...{ history, queryCounts, exactMatchSelectors, clock: systemClock, startedAt: 0 },
-        ...{ keptHours: 720, disablePages: [], hiddenPageCalls: 'refuse' },
-      };
       if (rig.groups === null) throw new Error('the rig has no groups');
-      const api = await startApi({ resourceGroups: rig.groups, webapp });
+      const api = await startApi({ resourceGroups: rig.groups, store });
       open.push(api);
       return api;
     };

@@ -1,6 +1,6 @@
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import type { RuleImpact } from '../../../src/api/answers/rules.ts';
+import type { RuleImpact } from '../../../src/api/rules.ts';
 import { openStore } from '../../../src/store/openStore.ts';
 import type { QueryRecord } from '../../../src/store/store.ts';
 import { databases, type TestDatabase } from '../../support/databases.ts';

@@ -1,7 +1,7 @@
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { SimulatedEngine } from '../../../demo/simulatedEngine.ts';
-import type { Drain } from '../../../src/api/answers/clusters.ts';
+import type { Drain } from '../../../src/api/clusters.ts';
 import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
 import { postgresql, type TestDatabase } from '../../support/databases.ts';
 import { until } from '../../support/gateway.ts';

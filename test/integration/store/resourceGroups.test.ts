@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { ResourceGroupColumns } from '../../../src/model/resourceGroup.ts';
 import type { NewSelector, SelectorRow } from '../../../src/model/selector.ts';
 import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
-import type { SchemaStores } from '../../../src/store/schemaStores.ts';
+import type { SchemaStores } from '../../../src/store/resourceGroupStore.ts';
 import { databases, type TestDatabase } from '../../support/databases.ts';
 import { engineMigrations } from '../../support/engineMigrations.ts';
 import { otherProgram } from '../../support/foreignRows.ts';

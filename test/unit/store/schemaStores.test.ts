@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { GatewayError } from '../../../src/model/errors.ts';
-import { type SchemaRules, schemaStores } from '../../../src/store/schemaStores.ts';
+import { type SchemaRules, schemaStores } from '../../../src/store/resourceGroupStore.ts';
 
 type ResourceGroupStore = Parameters<typeof schemaStores>[0];
 

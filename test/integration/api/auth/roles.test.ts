@@ -1,7 +1,7 @@
 import { pino } from 'pino';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type KnexStore, openStore } from '../../../../src/store/openStore.ts';
-import type { SchemaStores } from '../../../../src/store/schemaStores.ts';
+import type { SchemaStores } from '../../../../src/store/resourceGroupStore.ts';
 import { accessSettings } from '../../../support/access.ts';
 import { type ApiServer, startApi } from '../../../support/apiServer.ts';
 import { databases, type TestDatabase } from '../../../support/databases.ts';
@@ -27,29 +27,7 @@ presetUsers:
   ${roles.map((role) => `${role}: {password: x, privileges: ${role}}`).join('\n  ')}
 `);
   const accessDependencies = { trustPeer: () => behindTls };
-  const { history, queryCounts, exactMatchSelectors } = store;
-  const clock = { now: () => Date.now(), monotonic: () => performance.now() };
-  const webapp = {
-    history,
-    queryCounts,
-    exactMatchSelectors,
-    clock,
-    startedAt: 0,
-    keptHours: 720,
-    incidents: {
-      ...{ rates: store.queryRates, leader: store.leader, queued: store.queuedQueries },
-      ruleConditions: () => [],
-    },
-    disablePages: [],
-    hiddenPageCalls: 'refuse' as const,
-  };
-  const api = await startApi({
-    access,
-    accessDependencies,
-    resourceGroups: stores,
-    declaredGroups: { of: async () => [] },
-    webapp,
-  });
+  const api = await startApi({ access, accessDependencies, resourceGroups: stores, store });
   servers.push(api);
   return api;
 };

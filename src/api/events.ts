@@ -1,18 +1,44 @@
 import { Readable } from 'node:stream';
-import type { Logger } from 'pino';
 import { Type } from 'typebox';
-import { GatewayError } from '../../model/errors.ts';
-import { callerOf } from '../auth/guard.ts';
-import { type RouteContext, routes } from '../routes.ts';
-import { content } from '../schemas.ts';
-import { type TopicName, type TopicVersions, topicNames } from './topics.ts';
+import { ChangeCount } from '../model/changeCount.ts';
+import { GatewayError } from '../model/errors.ts';
+import type { ApiContext } from './apiContext.ts';
+import { callerOf } from './auth/guard.ts';
+import { routes } from './routes.ts';
+import { content, optionalTextField } from './schemas.ts';
 
-/** Options of the event streams. Times in milliseconds. */
-interface EventStreamsOptions {
-  readonly topics: TopicVersions;
-  /** True if the gateway is stopping: streams end, so that pages go to another replica. */
-  readonly stopping: () => boolean;
-  readonly logger: Logger;
+/** Topics of events: lists of the API; `health` reports unavailable dependencies, as the probe does. */
+export const topicNames = ['clusters', 'rules', 'groups', 'limits', 'queue', 'health'] as const;
+
+export type TopicName = (typeof topicNames)[number];
+
+/** Numbers of the present state of each topic, each greater than the number of any earlier state; null: not known now. */
+export type TopicVersions = Readonly<Partial<Record<TopicName, () => number | Promise<number>>>>;
+
+/** A version of something that is read from elsewhere as a text that changes with it. */
+export function versionOfText(read: () => Promise<string>): () => Promise<number> {
+  const versions = new ChangeCount();
+  return async () => versions.of([await read()]);
+}
+
+/**
+ * A version of a text that is read while others are looked at: a look gives the version of the text that was read last.
+ * For what may take a second to read. @param read must not reject
+ */
+export function versionBeside(read: () => Promise<string>): () => number {
+  const versions = new ChangeCount();
+  let text = '';
+  let isReading = false;
+  return () => {
+    if (!isReading) {
+      isReading = true;
+      void read().then((now) => {
+        text = now;
+        isReading = false;
+      });
+    }
+    return versions.of([text]);
+  };
 }
 
 /** Most streams of this gateway, and of a user. */
@@ -32,15 +58,17 @@ const RECONNECT_MS = 1_000;
  * at the versions a second serves all streams; a client that reads slowly gets the newest versions once it reads on.
  */
 class EventStreams {
-  readonly #options: EventStreamsOptions;
+  readonly #api: ApiContext;
+  readonly #topics: TopicVersions;
   readonly #streams = new Set<EventStream>();
   readonly #versions = new Map<TopicName, number>();
   #timer: NodeJS.Timeout | null = null;
   #looking: Promise<void> | null = null;
   #looks = 0;
 
-  constructor(options: EventStreamsOptions) {
-    this.#options = options;
+  constructor(api: ApiContext, topics: TopicVersions) {
+    this.#api = api;
+    this.#topics = topics;
   }
 
   /**
@@ -60,7 +88,8 @@ class EventStreams {
     this.#timer ??= setInterval(() => void this.#look(), LOOK_MS).unref();
     await this.#look();
     stream.begin(this.#versions);
-    if (this.#options.stopping()) stream.end();
+    // Pages go to another replica.
+    if (this.#api.stopping()) stream.end();
     return stream;
   }
 
@@ -82,7 +111,7 @@ class EventStreams {
         this.#looks += 1;
         for (const stream of this.#streams) {
           stream.update(this.#versions, this.#looks % LOOKS_A_BEAT === 0);
-          if (this.#options.stopping()) stream.end();
+          if (this.#api.stopping()) stream.end();
         }
       })
       .finally(() => {
@@ -94,14 +123,14 @@ class EventStreams {
   async #readVersions(): Promise<void> {
     const followed = new Set([...this.#streams].flatMap(({ topics }) => topics));
     for (const topic of followed) {
-      const version = this.#options.topics[topic];
+      const version = this.#topics[topic];
       if (version === undefined) continue;
       try {
         const now = version();
         this.#versions.set(topic, typeof now === 'number' ? now : await now);
       } catch (error) {
         // A caller who asks for the list itself gets the error.
-        this.#options.logger.debug({ err: error, topic }, 'failed to read version of topic');
+        this.#api.logger.debug({ err: error, topic }, 'failed to read version of topic');
       }
     }
   }
@@ -156,17 +185,15 @@ class EventStream extends Readable {
 }
 
 const Followed = Type.Object({
-  topics: Type.Optional(
-    Type.String({
-      maxLength: 200,
-      description: `Some of ${topicNames.join(', ')}, separated by commas; all when absent.`,
-    }),
-  ),
+  topics: optionalTextField({
+    maxLength: 200,
+    description: `Some of ${topicNames.join(', ')}, separated by commas; all when absent.`,
+  }),
 });
 
 /** The event stream: which lists changed, so that pages need not ask (docs/rest-api.md#events). */
-export function eventRoutes(api: RouteContext, options: EventStreamsOptions): void {
-  const streams = new EventStreams(options);
+export function eventRoutes(api: ApiContext, topics: TopicVersions): void {
+  const streams = new EventStreams(api, topics);
   api.app.addHook('preClose', async () => streams.close());
 
   routes(api, 'events')('GET', '/api/events', {
@@ -179,7 +206,7 @@ export function eventRoutes(api: RouteContext, options: EventStreamsOptions): vo
     // A caller who asks for only the head would hold a stream.
     options: { exposeHeadRoute: false },
     handle: async ({ request, reply, query }) => {
-      const stream = await streams.open(callerOf(request).name, wantedTopics(query.topics, options));
+      const stream = await streams.open(callerOf(request).name, wantedTopics(query.topics, topics));
       // Proxies must pass on each event immediately.
       return reply
         .headers({ 'Content-Type': 'text/event-stream; charset=utf-8', 'X-Accel-Buffering': 'no' })
@@ -189,7 +216,7 @@ export function eventRoutes(api: RouteContext, options: EventStreamsOptions): vo
 }
 
 /** @throws GatewayError EG_MALFORMED for a name that is no topic */
-function wantedTopics(list: string | undefined, { topics }: EventStreamsOptions): readonly TopicName[] {
+function wantedTopics(list: string | undefined, topics: TopicVersions): readonly TopicName[] {
   const served = topicNames.filter((name) => topics[name] !== undefined);
   if (list === undefined) return served;
   const wanted = new Set(list.split(',').map((name) => name.trim()));
