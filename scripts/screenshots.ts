@@ -15,7 +15,7 @@ import { queryLimit } from '../src/kinds/queryLimit/kind.ts';
 import { routingGroup } from '../src/kinds/routingGroup/kind.ts';
 import { routingRule } from '../src/kinds/routingRule/kind.ts';
 import { cancel, follow, type QueryResults, runQuery, submit } from '../test/support/statementClient.ts';
-import { canBrowse, openWindow } from '../test/ui/support/browser.ts';
+import { canBrowse, closeBrowsers, openWindow } from '../test/ui/support/browser.ts';
 import { logIn } from '../test/ui/support/login.ts';
 import { formAccess, type Rig, startRig } from '../test/ui/support/rig.ts';
 
@@ -126,6 +126,7 @@ for (const colorScheme of schemes) {
   }
 }
 if (toLookAt && 'outage'.startsWith(values.only)) await outage();
+await closeBrowsers();
 
 /** All pages, then their dialogs. @param failedQuery id of a query that failed */
 function shots(failedQuery: string): readonly Shot[] {

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { runQuery } from '../support/statementClient.ts';
 import { canBrowse, openWindow, type Window } from './support/browser.ts';
 import { type Rig, startRig } from './support/rig.ts';
-import { expectSound } from './support/soundness.ts';
+import { expectSound, expectSoundInBothSchemes } from './support/soundness.ts';
 
 const rules = `name: airflow
 description: Scheduled jobs go to the etl clusters
@@ -191,53 +191,48 @@ describe.skipIf(!canBrowse)('Query History', () => {
     await expect.poll(() => page.getByLabel(/^From/).inputValue()).toBe('2026-01-31T12:00');
   });
 
-  test.each(['light', 'dark'] as const)(
-    'a query has a page: its text to read and copy, when it was where, and why it went there, %s',
-    async (colorScheme) => {
-      await using window = await openWindow(`${rig.pages}/history?queryId=${special}`, { colorScheme });
-      const { page } = window;
-      await table(window).getByRole('link', { name: special, exact: true }).click();
-      await page.getByRole('heading', { level: 1, name: `Query ${special}` }).waitFor();
-      const text = page.getByRole('region', { name: 'Text of the query' });
-      expect(await text.textContent()).toBe(statement);
-      expect(await text.locator('[data-kind=keyword]').allTextContents()).toEqual(['SELECT', 'FROM']);
-      expect(await text.locator('[data-kind=comment]').textContent()).toBe("-- 'quoted' <b>text</b>");
-      await page.getByRole('button', { name: 'Copy SQL' }).click();
-      await page.getByRole('button', { name: 'SQL copied' }).waitFor();
-      expect(await page.evaluate('navigator.clipboard.readText()')).toBe(statement);
-      await page
-        .getByText('The rule airflow chose the routing group etl. etl-1 was active and healthy, and took the query.')
-        .waitFor();
-      const trace = page.getByRole('list', { name: 'Rules in firing order' }).getByRole('listitem');
-      const values = page.getByRole('list', { name: 'Values' });
-      await values.getByText('request.getHeader("X-Engine-Source"): "airflow"').waitFor();
-      // Stored with the query: what the condition saw.
-      expect(await values.getByText('request.getHeader("X-Engine-Client-Tags"): "nightly"').count()).toBe(1);
-      expect(await values.getByText('request.getRemoteAddr(): not stored').count()).toBe(1);
-      await page.getByText(/^Decided by what is stored of the request: .* x-engine-client-tags/).waitFor();
-      expect(await trace.first().textContent()).toMatch(
-        /^airflowfiredrules file, priority 10routingGroup = etlrequest/,
-      );
-      const times = page.getByRole('list', { name: 'Timeline' }).getByRole('listitem');
-      expect((await times.allTextContents()).join('; ')).toMatch(
-        /decided: etl, by the rule airflow\..*\d{4}-\d\d-\d\d \d\d:\d\d:\d\detl-1 had it\./,
-      );
-      const then = page.getByRole('list', { name: 'Clusters considered then' }).getByRole('listitem');
-      expect(await then.allTextContents()).toEqual([
-        expect.stringMatching(/^etl-1: chosen, active and healthy; picked: the only one/),
-      ]);
-      // Each step with its time, to the millisecond until its cluster had it.
-      expect((await times.allTextContents()).join('; ')).toMatch(
-        /The gateway received it\.; .*analysed\. \d.* after it was received; .*airflow\. \d.* after it was received; .*had it\. \d.* after it was received; /,
-      );
-      await expect
-        .poll(async () => (await times.allTextContents()).join('; '), { timeout: 15_000 })
-        .toMatch(/^(?=.*Its client had the first row, after \d)(?=.*It ended after .*: finished\.)/);
-      await expectSound(window);
-      await page.goBack();
-      await expect.poll(() => filter(window, 'Query id').inputValue()).toBe(special);
-    },
-  );
+  test('a query has a page: its text to read and copy, when it was where, and why it went there', async () => {
+    await using window = await openWindow(`${rig.pages}/history?queryId=${special}`);
+    const { page } = window;
+    await table(window).getByRole('link', { name: special, exact: true }).click();
+    await page.getByRole('heading', { level: 1, name: `Query ${special}` }).waitFor();
+    const text = page.getByRole('region', { name: 'Text of the query' });
+    expect(await text.textContent()).toBe(statement);
+    expect(await text.locator('[data-kind=keyword]').allTextContents()).toEqual(['SELECT', 'FROM']);
+    expect(await text.locator('[data-kind=comment]').textContent()).toBe("-- 'quoted' <b>text</b>");
+    await page.getByRole('button', { name: 'Copy SQL' }).click();
+    await page.getByRole('button', { name: 'SQL copied' }).waitFor();
+    expect(await page.evaluate('navigator.clipboard.readText()')).toBe(statement);
+    await page
+      .getByText('The rule airflow chose the routing group etl. etl-1 was active and healthy, and took the query.')
+      .waitFor();
+    const trace = page.getByRole('list', { name: 'Rules in firing order' }).getByRole('listitem');
+    const values = page.getByRole('list', { name: 'Values' });
+    await values.getByText('request.getHeader("X-Engine-Source"): "airflow"').waitFor();
+    // Stored with the query: what the condition saw.
+    expect(await values.getByText('request.getHeader("X-Engine-Client-Tags"): "nightly"').count()).toBe(1);
+    expect(await values.getByText('request.getRemoteAddr(): not stored').count()).toBe(1);
+    await page.getByText(/^Decided by what is stored of the request: .* x-engine-client-tags/).waitFor();
+    expect(await trace.first().textContent()).toMatch(/^airflowfiredrules file, priority 10routingGroup = etlrequest/);
+    const times = page.getByRole('list', { name: 'Timeline' }).getByRole('listitem');
+    expect((await times.allTextContents()).join('; ')).toMatch(
+      /decided: etl, by the rule airflow\..*\d{4}-\d\d-\d\d \d\d:\d\d:\d\detl-1 had it\./,
+    );
+    const then = page.getByRole('list', { name: 'Clusters considered then' }).getByRole('listitem');
+    expect(await then.allTextContents()).toEqual([
+      expect.stringMatching(/^etl-1: chosen, active and healthy; picked: the only one/),
+    ]);
+    // Each step with its time, to the millisecond until its cluster had it.
+    expect((await times.allTextContents()).join('; ')).toMatch(
+      /The gateway received it\.; .*analysed\. \d.* after it was received; .*airflow\. \d.* after it was received; .*had it\. \d.* after it was received; /,
+    );
+    await expect
+      .poll(async () => (await times.allTextContents()).join('; '), { timeout: 15_000 })
+      .toMatch(/^(?=.*Its client had the first row, after \d)(?=.*It ended after .*: finished\.)/);
+    await expectSoundInBothSchemes(window);
+    await page.goBack();
+    await expect.poll(() => filter(window, 'Query id').inputValue()).toBe(special);
+  });
 
   test('a query shows the name before the mapping and the groups of its user, by which the history is filtered', async () => {
     await using window = await openWindow(`${rig.pages}/queries/${special}`);

@@ -8,7 +8,7 @@ import { follow, runQuery, submit } from '../support/statementClient.ts';
 import { canBrowse, openWindow, type Window } from './support/browser.ts';
 import { logIn } from './support/login.ts';
 import { formAccess, type Rig, startRig } from './support/rig.ts';
-import { expectSound } from './support/soundness.ts';
+import { expectSound, expectSoundInBothSchemes } from './support/soundness.ts';
 
 const resource = (kind: string, name: string, spec: object) => stringify(manifest(kind, name, spec));
 
@@ -68,10 +68,10 @@ describe.skipIf(!canBrowse)('the page of a query', () => {
   const timeline = async ({ page }: Window) =>
     (await page.getByRole('list', { name: 'Timeline' }).getByRole('listitem').allTextContents()).join('; ');
   /** Opens each size that pages are made for. */
-  const expectSoundEverywhere = async (window: Window) => {
+  const expectSoundEverywhere = async (window: Window, expectAll = expectSound) => {
     for (const width of [1440, 1280, 420]) {
       await window.page.setViewportSize({ width, height: 900 });
-      await expectSound(window, `${width}`);
+      await expectAll(window, `${width}`);
     }
     await window.page.setViewportSize({ width: 1280, height: 900 });
   };
@@ -96,28 +96,25 @@ describe.skipIf(!canBrowse)('the page of a query', () => {
     await expectSound(own);
   });
 
-  test.each(['light', 'dark'] as const)(
-    'a query that a rule denied says so, and leads to the rule, %s',
-    async (scheme) => {
-      const id = await deny();
-      await using window = await open(`queries/${id}`, 'ada', scheme);
-      const { page } = window;
-      await page.getByRole('heading', { level: 2, name: 'Why it went nowhere' }).waitFor();
-      const why = page.getByRole('region', { name: 'Why it went nowhere' });
-      await why
-        .getByText(/^The rule no-exports denied it\. No backend got the query: .*exports are for the night/)
-        .waitFor();
-      expect(await why.getByText('No decision is stored').count()).toBe(0);
-      expect(await why.getByText(/took the query/).count()).toBe(0);
-      expect(await timeline(window)).toContain('The rule no-exports denied it.');
-      await page.getByText('The same as then.').waitFor();
-      await page.getByText('A rule denied it: no cluster has got it.').waitFor();
-      await expectSoundEverywhere(window);
-      await why.getByRole('link', { name: 'no-exports' }).first().click();
-      await page.getByRole('dialog').getByText('no-exports').first().waitFor();
-      expect(page.url()).toContain('routing-rules?rule=no-exports');
-    },
-  );
+  test('a query that a rule denied says so, and leads to the rule', async () => {
+    const id = await deny();
+    await using window = await open(`queries/${id}`, 'ada');
+    const { page } = window;
+    await page.getByRole('heading', { level: 2, name: 'Why it went nowhere' }).waitFor();
+    const why = page.getByRole('region', { name: 'Why it went nowhere' });
+    await why
+      .getByText(/^The rule no-exports denied it\. No backend got the query: .*exports are for the night/)
+      .waitFor();
+    expect(await why.getByText('No decision is stored').count()).toBe(0);
+    expect(await why.getByText(/took the query/).count()).toBe(0);
+    expect(await timeline(window)).toContain('The rule no-exports denied it.');
+    await page.getByText('The same as then.').waitFor();
+    await page.getByText('A rule denied it: no cluster has got it.').waitFor();
+    await expectSoundEverywhere(window, expectSoundInBothSchemes);
+    await why.getByRole('link', { name: 'no-exports' }).first().click();
+    await page.getByRole('dialog').getByText('no-exports').first().waitFor();
+    expect(page.url()).toContain('routing-rules?rule=no-exports');
+  });
 
   test('a query that was refused names no backend as its own', async () => {
     const id = await refuse();

@@ -8,7 +8,7 @@ import { cancel, follow, type QueryResults, submit } from '../support/statementC
 import { canBrowse, openWindow, type Window } from './support/browser.ts';
 import { logIn } from './support/login.ts';
 import { formAccess, type Rig, startRig } from './support/rig.ts';
-import { expectSound } from './support/soundness.ts';
+import { expectSound, expectSoundInBothSchemes } from './support/soundness.ts';
 
 const toEtl = (user: string) => ({ user, headers: { 'X-Engine-Routing-Group': 'etl', 'X-Engine-Source': 'dbt' } });
 
@@ -231,40 +231,37 @@ describe.skipIf(!canBrowse)('the page of the queue', () => {
     await page.getByText('No query has run yet').waitFor();
   });
 
-  test.each(['light', 'dark'] as const)(
-    'a query that was cancelled, or dropped, while it waited says so on its page, and names no backend as its own, %s',
-    async (colorScheme) => {
-      const [cancelled, dropped] = [await waitingQuery('carol'), await waitingQuery('carol')];
-      expect(await cancel(cancelled.nextUri ?? '', toEtl('carol'))).toBe(204);
-      const call = { method: 'DELETE', headers: { Authorization: `Basic ${btoa('ada:ada')}` } };
-      expect((await fetch(`${rig.gateway.url}/api/queue/${dropped.id}`, call)).ok).toBe(true);
-      await using window = await open('ada', colorScheme);
-      const { page } = window;
-      const reasons: readonly (readonly [QueryResults, string])[] = [
-        [cancelled, 'Query was canceled'],
-        [dropped, 'An administrator of the gateway took the query out of the queue.'],
-      ];
-      for (const [{ id }, reason] of reasons) {
-        await page.goto(`${rig.pages}/queries/${id}`);
-        const why = page.getByRole('region', { name: 'Why it went nowhere' });
-        const text =
-          "The request's header named the routing group etl. No backend took the query, as it ended while it waited:";
-        await why.getByText(text).waitFor({ timeout: 45_000 });
-        expect(await why.textContent()).toContain(reason);
-        await page.getByText('It was cancelled while it waited: no cluster has got it.').waitFor();
-        expect(await page.getByText(/took the query\.|had it\./).count()).toBe(0);
-        const times = await page.getByRole('list', { name: 'Timeline' }).getByRole('listitem').allTextContents();
-        expect(times.join('; ')).toMatch(
-          /It waited .* at the gateway, in the queue as .*_queue\..*It ended: cancelled\./,
-        );
-        await page.getByText('The same as then.').waitFor();
-        for (const width of [1440, 1280, 420]) {
-          await page.setViewportSize({ width, height: 900 });
-          await expectSound(window, `${width}`);
-        }
+  test('a query that was cancelled, or dropped, while it waited says so on its page, and names no backend as its own', async () => {
+    const [cancelled, dropped] = [await waitingQuery('carol'), await waitingQuery('carol')];
+    expect(await cancel(cancelled.nextUri ?? '', toEtl('carol'))).toBe(204);
+    const call = { method: 'DELETE', headers: { Authorization: `Basic ${btoa('ada:ada')}` } };
+    expect((await fetch(`${rig.gateway.url}/api/queue/${dropped.id}`, call)).ok).toBe(true);
+    await using window = await open('ada');
+    const { page } = window;
+    const reasons: readonly (readonly [QueryResults, string])[] = [
+      [cancelled, 'Query was canceled'],
+      [dropped, 'An administrator of the gateway took the query out of the queue.'],
+    ];
+    for (const [{ id }, reason] of reasons) {
+      await page.goto(`${rig.pages}/queries/${id}`);
+      const why = page.getByRole('region', { name: 'Why it went nowhere' });
+      const text =
+        "The request's header named the routing group etl. No backend took the query, as it ended while it waited:";
+      await why.getByText(text).waitFor({ timeout: 45_000 });
+      expect(await why.textContent()).toContain(reason);
+      await page.getByText('It was cancelled while it waited: no cluster has got it.').waitFor();
+      expect(await page.getByText(/took the query\.|had it\./).count()).toBe(0);
+      const times = await page.getByRole('list', { name: 'Timeline' }).getByRole('listitem').allTextContents();
+      expect(times.join('; ')).toMatch(
+        /It waited .* at the gateway, in the queue as .*_queue\..*It ended: cancelled\./,
+      );
+      await page.getByText('The same as then.').waitFor();
+      for (const width of [1440, 1280, 420]) {
+        await page.setViewportSize({ width, height: 900 });
+        await expectSoundInBothSchemes(window, `${width}`);
       }
-    },
-  );
+    }
+  });
 
   test('what runs is listed with its user and SQL, and ended after a question', async () => {
     await using window = await open('ada');

@@ -210,16 +210,6 @@ describe.skipIf(!canBrowse)('the page of resource groups', () => {
     expect(window.defects).toEqual([]);
   });
 
-  test.each(['light', 'dark'] as const)('can be used by everybody, %s', async (colorScheme) => {
-    await using window = await open({ colorScheme });
-    const { page } = window;
-    await page.getByRole('list', { name: 'Resource groups' }).waitFor();
-    await expectSound(window);
-    await page.getByRole('button', { name: 'Edit global' }).click();
-    await page.getByRole('dialog').waitFor();
-    await expectSound(window);
-  });
-
   test('rows that a resource declares name it before they are edited, and changes go into it', async () => {
     const declare = (maxQueued: number) =>
       writeFile(

@@ -1,7 +1,5 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type BrowserContext, chromium, type Page, type Request } from 'playwright-core';
+import { type Browser, type BrowserContext, chromium, type Page, type Request } from 'playwright-core';
 import { requireComponent } from '../../support/components.ts';
 import { folderOf } from '../../support/serverProcess.ts';
 
@@ -25,7 +23,7 @@ export interface WindowOptions {
   readonly args?: readonly string[];
 }
 
-/** A page in a browser of its own, that remembers what went wrong in it. */
+/** A page with a profile of its own, that remembers what went wrong in it. */
 export interface Window extends AsyncDisposable {
   readonly page: Page;
   readonly context: BrowserContext;
@@ -35,12 +33,39 @@ export interface Window extends AsyncDisposable {
   readonly defects: readonly string[];
 }
 
+/** Browsers of this file by their arguments; they end with its process. */
+const browsers = new Map<string, Promise<Browser>>();
+
+function browserWith(args: readonly string[]): Promise<Browser> {
+  const key = args.join(' ');
+  const started =
+    browsers.get(key) ??
+    chromium.launch({
+      executablePath: join(program?.folder ?? '', program?.name ?? ''),
+      args: [
+        '--disable-gpu',
+        '--disable-background-networking',
+        '--disable-component-update',
+        '--disable-sync',
+        ...args,
+      ],
+      chromiumSandbox: false,
+    });
+  browsers.set(key, started);
+  return started;
+}
+
+/** Ends the browsers, for a program that goes on. */
+export async function closeBrowsers(): Promise<void> {
+  for (const browser of browsers.values()) await (await browser).close();
+  browsers.clear();
+}
+
 /**
- * Opens a browser with an empty profile on a page of a gateway. The log's lines of answers that are no success are not
+ * Opens a window with an empty profile on a page of a gateway. The log's lines of answers that are no success are not
  * defects: pages show those.
  */
 export async function openWindow(url: string, options: WindowOptions = {}): Promise<Window> {
-  if (program?.folder == null) throw new Error('there is no browser');
   const {
     colorScheme = 'light',
     width = 1280,
@@ -49,11 +74,8 @@ export async function openWindow(url: string, options: WindowOptions = {}): Prom
     hasOwnClock = false,
     args = [],
   } = options;
-  const profile = await mkdtemp(join(tmpdir(), 'browser-'));
-  const context = await chromium.launchPersistentContext(profile, {
-    executablePath: join(program.folder, program.name),
-    args: ['--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync', ...args],
-    chromiumSandbox: false,
+  const browser = await browserWith(args);
+  const context = await browser.newContext({
     colorScheme,
     timezoneId,
     locale: 'en-GB',
@@ -62,7 +84,7 @@ export async function openWindow(url: string, options: WindowOptions = {}): Prom
     permissions: ['clipboard-read', 'clipboard-write'],
   });
   const defects: string[] = [];
-  const page = context.pages()[0] ?? (await context.newPage());
+  const page = await context.newPage();
   page.setDefaultTimeout(30_000);
   page.on('pageerror', (error) => defects.push(`exception: ${error.message}`));
   page.on('console', (message) => {
@@ -84,9 +106,6 @@ export async function openWindow(url: string, options: WindowOptions = {}): Prom
     context,
     waiting: () => requests.size,
     defects,
-    async [Symbol.asyncDispose]() {
-      await context.close();
-      await rm(profile, { recursive: true, force: true, maxRetries: 3 });
-    },
+    [Symbol.asyncDispose]: () => context.close(),
   };
 }

@@ -96,6 +96,14 @@ export async function expectSound({ page, defects }: Window, place = 'the page')
   expect(defects, place).toEqual([]);
 }
 
+/** As `expectSound`, in dark colours and in light ones, in which the page stays. */
+export async function expectSoundInBothSchemes(window: Window, place = 'the page'): Promise<void> {
+  for (const colorScheme of ['dark', 'light'] as const) {
+    await window.page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+    await expectSound(window, `${place}, ${colorScheme}`);
+  }
+}
+
 /**
  * As `expectSound`; and no text is cut off where nothing says the rest, and switches that cannot be moved show where they stand.
  * @param place what a failure names
