@@ -8,15 +8,20 @@ import { type AnalysisCase, analyzeCase } from '../sql/caseRequest.ts';
 import { openStore, plannedMigration } from '../store/openStore.ts';
 import { configName, readConfigFiles } from './configFile.ts';
 import type { RunningGateway } from './gateway.ts';
-import { type CliIo, command, configFlags, convertLines, exitCodes, fail, stderrLogger } from './io.ts';
+import {
+  type CliIo,
+  type CommandLine,
+  command,
+  configFlags,
+  convertLines,
+  exitCodes,
+  fail,
+  stderrLogger,
+} from './io.ts';
 import { databaseSettings } from './settings.ts';
 
-interface ServeOptions {
-  readonly config?: readonly string[];
-}
-
 /** `serve`: runs the gateway until it receives a signal to stop. */
-export const serveCommand = command<ServeOptions>({
+export const serveCommand = command({
   name: 'serve',
   description: 'run the gateway',
   options: [[configFlags, 'configuration file; several are laid over each other; without it the defaults']],
@@ -24,7 +29,7 @@ export const serveCommand = command<ServeOptions>({
 });
 
 /** Runs the gateway until SIGTERM or SIGINT. */
-async function serve({ config: configPaths }: ServeOptions, io: CliIo): Promise<number> {
+async function serve({ config: configPaths }: CommandLine, io: CliIo): Promise<number> {
   const loaded = await readConfigFiles(configPaths, io);
   const logger = createLogger({ level: loaded.config.logging.level, destination: logOutput() });
   switchLevelBySignal(logger, loaded.config.logging.level);
@@ -38,12 +43,7 @@ async function serve({ config: configPaths }: ServeOptions, io: CliIo): Promise<
   const stopped = stopSignal();
   let gateway: RunningGateway;
   try {
-    gateway = await startGateway({
-      config: loaded.config,
-      version,
-      logger,
-      environment: io.environment,
-    });
+    gateway = await startGateway({ config: loaded.config, version, logger, environment: io.environment });
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;
     logger.fatal({ code: error.code, field: error.field }, error.message);
@@ -72,19 +72,15 @@ function switchLevelBySignal(logger: ReturnType<typeof createLogger>, configured
   });
 }
 
-interface ConfigOptions {
-  readonly config?: readonly string[];
-}
-
 /** `config`: checks the configuration and its files and prints it; notes go to standard error. */
-export const configCommand = command<ConfigOptions>({
+export const configCommand = command({
   name: 'config',
   description: 'print the effective configuration as YAML, defaults included and secrets masked',
   options: [[configFlags, 'configuration file; several are laid over each other; without it the defaults']],
   run: printConfig,
 });
 
-async function printConfig(options: ConfigOptions, io: CliIo): Promise<number> {
+async function printConfig(options: CommandLine, io: CliIo): Promise<number> {
   const { config, notes } = await readConfigFiles(options.config, io);
   for (const note of notes) io.stderr.write(`${note.text}\n`);
   // Loaded on demand, so that other commands need not load code that reads keys.
@@ -102,13 +98,8 @@ async function printConfig(options: ConfigOptions, io: CliIo): Promise<number> {
   return exitCodes.success;
 }
 
-interface MigrateOptions {
-  readonly config?: readonly string[];
-  readonly printSql?: boolean;
-}
-
 /** `migrate`: creates missing parts of the database, or prints the statements for administrators. */
-export const migrateCommand = command<MigrateOptions>({
+export const migrateCommand = command({
   name: 'migrate',
   description: 'make the tables, columns and indexes that the database lacks, without starting the gateway',
   options: [
@@ -118,7 +109,7 @@ export const migrateCommand = command<MigrateOptions>({
   run: migrateDatabase,
 });
 
-async function migrateDatabase({ config: paths, printSql }: MigrateOptions, io: CliIo): Promise<number> {
+async function migrateDatabase({ config: paths, printSql }: CommandLine, io: CliIo): Promise<number> {
   const { config } = await readConfigFiles(paths, io);
   const database = { ...databaseSettings(config), logger: stderrLogger(io, 'info') };
   const steps = await plannedMigration(database);
@@ -132,16 +123,8 @@ async function migrateDatabase({ config: paths, printSql }: MigrateOptions, io: 
   return exitCodes.success;
 }
 
-interface AnalyzeOptions {
-  readonly catalog?: string;
-  readonly schema?: string;
-  readonly json?: boolean;
-  readonly cases?: boolean;
-  readonly product: string;
-}
-
 /** `analyze`: prints the gateway's analysis of a statement. */
-export const analyzeCommand = command<AnalyzeOptions, string | undefined>({
+export const analyzeCommand = command<string | undefined>({
   name: 'analyze',
   description: 'show what rules see of a statement: its kind, tables, catalogs, schemas',
   argument: ['[sql]', 'the statement, without a trailing semicolon'],
@@ -155,8 +138,8 @@ export const analyzeCommand = command<AnalyzeOptions, string | undefined>({
   run: analyze,
 });
 
-async function analyze(options: AnalyzeOptions, io: CliIo, sql: string | undefined): Promise<number> {
-  const { catalog = null, schema = null, json, cases, product } = options;
+async function analyze(options: CommandLine, io: CliIo, sql: string | undefined): Promise<number> {
+  const { catalog = null, schema = null, json, cases, product = '' } = options;
   if (cases === true) {
     return await convertLines<AnalysisCase>(io, (line) => ({ id: line.id, ...analyzeCase(line, product) }));
   }

@@ -3,8 +3,8 @@ import type { Logger } from 'pino';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { parseDuration } from '../config/units.ts';
 import { type DescribedRequest, parseDescribedRequest } from '../gateway/analysis/explainRequest.ts';
-import { replayHistory } from '../gateway/replay/historyReplay.ts';
-import type { ReplayReport, ReplayTarget } from '../gateway/replay/replayJob.ts';
+import { type ReplayReport, replayHistory } from '../gateway/replay/historyReplay.ts';
+import type { ReplayTarget } from '../gateway/replay/replayJob.ts';
 import { ROUTING_RULE, type RoutingRule } from '../kinds/routingRule/spec.ts';
 import { type ProductNames, productNames } from '../model/names.ts';
 import { isRecord } from '../model/record.ts';
@@ -22,20 +22,9 @@ import { routeRights } from '../rules/routeRights.ts';
 import type { RulesFile } from '../rules/ruleCompiler.ts';
 import { readBackends, readLastQueries, readResources } from '../store/openStore.ts';
 import { configName, readConfigFiles } from './configFile.ts';
-import { type CliIo, command, configFlags, exitCodes, fail, stderrLogger } from './io.ts';
+import { type CliIo, type CommandLine, command, configFlags, exitCodes, fail, stderrLogger } from './io.ts';
 import { offlineMapping, offlineRequests, offlineRules, readRuleEdits } from './offlineRules.ts';
 import { clusterPolicy, databaseSettings, replaySettings, ruleCompilerOptions } from './settings.ts';
-
-interface CompareOptions {
-  readonly config: readonly string[];
-  readonly rules?: string;
-  readonly requests?: string;
-  readonly history?: string;
-  readonly json?: boolean;
-  readonly edits?: string;
-  readonly delete?: readonly string[];
-  readonly since?: string;
-}
 
 interface Recorded {
   readonly id: string;
@@ -48,7 +37,7 @@ const codes = { alike: exitCodes.success, different: exitCodes.failure, trouble:
 const MAX_QUERIES = 100_000;
 
 /** `compare`: shows recorded queries that other rules would route differently, and the reasons. */
-export const compareCommand = command<CompareOptions>({
+export const compareCommand = command({
   name: 'compare',
   description:
     'decide recorded requests by the rules file of Trino Gateway as that gateway does, and by rules as this one does; or, with --edits or --delete, the history of this gateway by its rules and by edited ones; exit code 1 where some would move',
@@ -74,7 +63,7 @@ export const compareCommand = command<CompareOptions>({
       : await compareRules(options, io),
 });
 
-async function compareRequests(options: CompareOptions, io: CliIo): Promise<number> {
+async function compareRequests(options: CommandLine, io: CliIo): Promise<number> {
   if ((options.requests === undefined) === (options.history === undefined))
     fail(io, 'error: give one of --requests FILE and --history N');
   const count = options.history === undefined ? null : countOf(options.history, io);
@@ -109,10 +98,8 @@ async function compareRequests(options: CompareOptions, io: CliIo): Promise<numb
     const [from, to] = [target(there), target(here)];
     if (from === to) continue;
     moved += 1;
-    const why = [
-      ...mappingLines(mapped),
-      ...differences(there.decision.trace.rules, here.decision.trace.rules, here.refused),
-    ];
+    const [ours, theirs] = [here.decision.trace.rules, there.decision.trace.rules];
+    const why = [...mappingLines(mapped), ...differences(theirs, ours, here.refused)];
     if (options.json === true) io.stdout.write(`${JSON.stringify({ id, from, to, why })}\n`);
     else io.stdout.write(`${id}: ${from} -> ${to}\n${why.map((line) => `  ${line}\n`).join('')}`);
   }
@@ -122,7 +109,7 @@ async function compareRequests(options: CompareOptions, io: CliIo): Promise<numb
 }
 
 /** Decides the history with the rules of a running gateway, and with edited ones. */
-async function compareRules(options: CompareOptions, io: CliIo): Promise<number> {
+async function compareRules(options: CommandLine, io: CliIo): Promise<number> {
   if (options.rules !== undefined || options.requests !== undefined)
     fail(io, 'error: --edits and --delete take no --rules and no --requests: they compare with the rules in force');
   const count = countOf(options.history ?? String(MAX_QUERIES), io);

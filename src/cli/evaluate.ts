@@ -13,27 +13,13 @@ import { emptyTable } from '../routing/routingTable.ts';
 import type { RuleRequest } from '../rules/decision.ts';
 import { type GroupCriteria, type GroupSelection, selectGroup } from '../rules/groupSelection.ts';
 import { priorityOption, productOfRules } from './configFile.ts';
-import { type CliIo, command, convertLines, exitCodes, fail } from './io.ts';
+import { type CliIo, type CommandLine, command, convertLines, exitCodes, fail } from './io.ts';
 import { groupsOfText } from './manifestCheck.ts';
 import { describedRequestOf, offlineMapping, offlineRequests, offlineRules } from './offlineRules.ts';
 import { evaluateCase, type RuleCase } from './ruleCases.ts';
 
-interface EvaluateOptions {
-  readonly cases?: boolean;
-  readonly rules?: string;
-  readonly resourceGroups?: string;
-  readonly groups?: string;
-  readonly request?: string;
-  readonly userMapping?: string;
-  readonly product?: string;
-  readonly analysis: boolean;
-  readonly defaultGroup: string;
-  readonly json?: boolean;
-  readonly defaultPriority?: string;
-}
-
 /** `evaluate`: applies rules, or a file of resource groups, to a request. */
-export const evaluateCommand = command<EvaluateOptions>({
+export const evaluateCommand = command({
   name: 'evaluate',
   description: 'show what rules decide for a request, or which resource group takes it, without sending anything',
   options: [
@@ -67,8 +53,8 @@ export const evaluateCommand = command<EvaluateOptions>({
   },
 });
 
-async function evaluate(rulesPath: string, requestPath: string, options: EvaluateOptions, io: CliIo): Promise<number> {
-  const { analysis: analyzeRequest, defaultGroup } = options;
+async function evaluate(rulesPath: string, requestPath: string, options: CommandLine, io: CliIo): Promise<number> {
+  const { analysis: analyzeRequest = true, defaultGroup = '' } = options;
   const names = productNames(options.product ?? (await productOfRules([rulesPath], io)));
   const defaultPriority = priorityOption(options.defaultPriority, io);
   const rules = await offlineRules(rulesPath, { names, analyzeRequest, defaultPriority }, io);
@@ -136,7 +122,7 @@ function readable({ decision, refused }: ExplainedRouting, request: RuleRequest)
 }
 
 /** Prints the resource group that an engine chooses for a request (docs/resource-groups.md#which-group-takes-a-query). */
-async function evaluateGroups(path: string, requestPath: string, options: EvaluateOptions, io: CliIo): Promise<number> {
+async function evaluateGroups(path: string, requestPath: string, options: CommandLine, io: CliIo): Promise<number> {
   const description = await readDescription(requestPath, io);
   const text = await readFile(path, 'utf8').catch((error: Error) => fail(io, `${path}: error: ${error.message}`));
   const { file, problems } = groupsOfText(path, text);

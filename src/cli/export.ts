@@ -7,21 +7,11 @@ import { exportManifests } from '../operator/exportManifests.ts';
 import { parseRulesFile } from '../rules/compile/rulesFile.ts';
 import { readBackends, readResourceGroups } from '../store/openStore.ts';
 import { readConfigFiles } from './configFile.ts';
-import { type CliIo, command, configFlags, exitCodes, fail, stderrLogger } from './io.ts';
+import { type CliIo, type CommandLine, command, configFlags, exitCodes, fail, stderrLogger } from './io.ts';
 import { databaseSettings } from './settings.ts';
 
-interface ExportOptions {
-  readonly config?: readonly string[];
-  readonly rules?: string;
-  readonly namespace?: string;
-  readonly all?: boolean;
-  readonly resourceGroups?: string;
-  readonly schema?: string;
-  readonly manifest?: boolean;
-}
-
 /** `export`: prints database and rules file of Trino Gateway as manifests, or its resource groups. */
-export const exportCommand = command<ExportOptions>({
+export const exportCommand = command({
   name: 'export',
   description: 'print clusters of the database and rules of a rules file as manifests, ready for kubectl apply',
   options: [
@@ -50,7 +40,7 @@ export const exportCommand = command<ExportOptions>({
 });
 
 /** Prints the resource groups of an environment as JSON, and their mistakes to standard error. */
-async function printGroups(environment: string, options: ExportOptions, io: CliIo): Promise<number> {
+async function printGroups(environment: string, options: CommandLine, io: CliIo): Promise<number> {
   const { config } = await readConfigFiles(options.config, io);
   const { schema: database = null, namespace = null } = options;
   const from = { ...databaseSettings(config), logger: stderrLogger(io) };
@@ -81,7 +71,7 @@ async function printGroups(environment: string, options: ExportOptions, io: CliI
 }
 
 /** Reads the database without changing it. */
-async function printManifests(options: ExportOptions, io: CliIo): Promise<number> {
+async function printManifests(options: CommandLine, io: CliIo): Promise<number> {
   const { config } = await readConfigFiles(options.config, io);
   const { routingRules, resources } = config;
   const rules = await readRules(options.rules ?? routingRules.rulesConfigPath, routingRules.defaultPriority, io);

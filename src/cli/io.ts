@@ -44,7 +44,37 @@ export function fail(
 /** Creates a command of the program. Its action calls `finish` with the exit code; an exception is a defect. */
 export type CommandFactory = (io: CliIo, finish: (exitCode: number) => void) => Command;
 
-interface CommandTable<Options, Argument> {
+/** Values of the options of all commands. */
+export interface CommandLine {
+  readonly config?: readonly string[];
+  readonly rules?: string;
+  readonly requests?: string;
+  readonly history?: string;
+  readonly json?: boolean;
+  readonly edits?: string;
+  readonly delete?: readonly string[];
+  readonly since?: string;
+  readonly catalog?: string;
+  readonly schema?: string;
+  readonly cases?: boolean;
+  readonly product?: string;
+  readonly analysis?: boolean;
+  readonly resourceGroups?: string;
+  readonly groups?: string;
+  readonly request?: string;
+  readonly userMapping?: string;
+  readonly defaultGroup?: string;
+  readonly defaultPriority?: string;
+  readonly namespace?: string;
+  readonly all?: boolean;
+  readonly manifest?: boolean;
+  readonly printSql?: boolean;
+  readonly strict?: boolean;
+  readonly class?: string;
+  readonly differences?: boolean;
+}
+
+interface CommandTable<Argument> {
   readonly name: string;
   readonly description: string;
   readonly argument?: readonly [name: string, description: string];
@@ -55,14 +85,14 @@ interface CommandTable<Options, Argument> {
   /** Exit code of failures. */
   readonly failed?: number;
   /** @returns the exit code */
-  readonly run: (options: Options, io: CliIo, argument: Argument) => Promise<number>;
+  readonly run: (options: CommandLine, io: CliIo, argument: Argument) => Promise<number>;
 }
 
 /** Flags of the configuration file. */
 export const configFlags = '-c, --config <file>';
 
 /** Makes a command of its table. A `GatewayError` is printed. */
-export function command<Options, Argument = undefined>(table: CommandTable<Options, Argument>): CommandFactory {
+export function command<Argument = undefined>(table: CommandTable<Argument>): CommandFactory {
   const { name, description, argument, options, repeated = [], required, failed = exitCodes.failure, run } = table;
   return (io, finish) => {
     const subcommand = new Command(name).description(description);
@@ -75,7 +105,7 @@ export function command<Options, Argument = undefined>(table: CommandTable<Optio
     return subcommand.action(async (...args: unknown[]) => {
       const [value, values] = argument === undefined ? [undefined, args[0]] : args;
       try {
-        finish(await run(values as Options, io, value as Argument));
+        finish(await run(values as CommandLine, io, value as Argument));
       } catch (error) {
         if (error instanceof GatewayError) io.stderr.write(`error: ${error.message}\n`);
         else if (!(error instanceof CommandFailure)) throw error;

@@ -34,25 +34,6 @@ export async function filesAt(path: string): Promise<readonly string[]> {
   return (await stat(path)).isDirectory() ? [...(await listManifestFiles(path)).keys()] : [path];
 }
 
-/** Collects mistakes, and ends the command if there are any. */
-class Mistakes {
-  readonly #io: CliIo;
-  #count = 0;
-
-  constructor(io: CliIo) {
-    this.#io = io;
-  }
-
-  add(line: string): void {
-    this.#count += 1;
-    this.#io.stderr.write(`${line}\n`);
-  }
-
-  end(): void {
-    if (this.#count > 0) fail(this.#io, []);
-  }
-}
-
 const filesOf = (path: string, io: CliIo) =>
   filesAt(path).catch((error: Error) => fail(io, `${path}: error: ${error.message}`));
 
@@ -76,7 +57,7 @@ export async function offlineRules(path: string, options: OfflineRuleOptions, io
     ...{ onRuleError: 'skip', onFileError: 'header', monotonic: () => 0 },
   });
   const resources: RoutingRule[] = [];
-  const mistakes = new Mistakes(io);
+  const mistakes: string[] = [];
   for (const file of files) {
     const text = await readFile(file, 'utf8').catch(() => null);
     if (text !== null && holdsManifests(text)) resources.push(...ruleManifests(file, text, mistakes).map(ruleOf));
@@ -88,19 +69,19 @@ export async function offlineRules(path: string, options: OfflineRuleOptions, io
       return ruleSet;
     }
   }
-  if (resources.length === 0) mistakes.add(`${path}: error: there is no ${ROUTING_RULE}`);
+  if (resources.length === 0) mistakes.push(`${path}: error: there is no ${ROUTING_RULE}`);
   const { ruleSet, reports } = compiler.compile(resources, null);
   for (const resource of resources) {
     const report = reports.get(keyText(keyOf(resource)));
-    if (report?.accepted === false) mistakes.add(`${path}: error: ${report.rule}: ${report.message}`);
+    if (report?.accepted === false) mistakes.push(`${path}: error: ${report.rule}: ${report.message}`);
   }
-  mistakes.end();
+  if (mistakes.length > 0) fail(io, mistakes);
   return ruleSet;
 }
 
-function ruleManifests(file: string, text: string, mistakes: Mistakes): readonly Manifest[] {
+function ruleManifests(file: string, text: string, mistakes: string[]): readonly Manifest[] {
   return readManifests(text, 'default').flatMap((document) => {
-    if (document.kind === 'broken') mistakes.add(`${file}:${document.problemLine}:1: error: ${document.message}`);
+    if (document.kind === 'broken') mistakes.push(`${file}:${document.problemLine}:1: error: ${document.message}`);
     const isRule = document.kind === 'resource' && document.manifest.key.kind === ROUTING_RULE;
     return isRule ? [document.manifest] : [];
   });
@@ -127,24 +108,24 @@ export async function readRuleEdits(
 ): Promise<readonly RuleEdit[]> {
   const files = await filesOf(path, io);
   const drafts: RuleDraft[] = [];
-  const mistakes = new Mistakes(io);
+  const mistakes: string[] = [];
   for (const file of files) {
     const text = await readFile(file, 'utf8');
     if (holdsManifests(text)) drafts.push(...draftsOfManifests(file, text, mistakes));
     else if (files.length === 1) drafts.push(...draftsOfFile(file, text, defaultPriority, mistakes));
   }
   const twice = drafts.find(({ name }, index) => drafts.findIndex((each) => each.name === name) < index);
-  if (twice !== undefined) mistakes.add(`${path}: error: the rule ${twice.name} is there twice; give each rule once`);
-  mistakes.end();
+  if (twice !== undefined) mistakes.push(`${path}: error: the rule ${twice.name} is there twice; give each rule once`);
+  if (mistakes.length > 0) fail(io, mistakes);
   if (drafts.length === 0) fail(io, `${path}: error: there is no ${ROUTING_RULE}`);
   return drafts.map((rule) => ({ name: rule.name, rule }));
 }
 
-function draftsOfManifests(file: string, text: string, mistakes: Mistakes): readonly RuleDraft[] {
+function draftsOfManifests(file: string, text: string, mistakes: string[]): readonly RuleDraft[] {
   return ruleManifests(file, text, mistakes).flatMap(({ key, spec }) => {
     const problems = routingRule.specProblems(spec);
     if (problems.length === 0) return [draftOfSpec(key.name, spec as unknown as RoutingRuleSpec)];
-    mistakes.add(`${file}: error: ${key.name}: ${problemText(problems)}`);
+    mistakes.push(`${file}: error: ${key.name}: ${problemText(problems)}`);
     return [];
   });
 }
@@ -160,11 +141,11 @@ function draftsOfFile(
   path: string,
   text: string,
   defaultPriority: number | undefined,
-  mistakes: Mistakes,
+  mistakes: string[],
 ): readonly RuleDraft[] {
   const { documents, problems } = parseRulesFile({ path, text, defaultPriority });
   for (const { effect, line, column, message } of problems) {
-    if (effect !== 'warning') mistakes.add(`${path}:${line}:${column}: error: ${message}`);
+    if (effect !== 'warning') mistakes.push(`${path}:${line}:${column}: error: ${message}`);
   }
   return documents.map(({ rule: { name, description, priority, condition, actions } }) => ({
     ...{ name, description, priority, condition: condition.text },

@@ -19,16 +19,6 @@ import { priorityOption, productOfRules } from './configFile.ts';
 import { command, exitCodes } from './io.ts';
 import { checkGroupsFileText, checkManifests, type Finding, looksLikeGroupsFile } from './manifestCheck.ts';
 import { filesAt, holdsManifests } from './offlineRules.ts';
-import { ruleCompilerOptions } from './settings.ts';
-
-interface ValidateOptions {
-  readonly product?: string;
-  readonly analysis: boolean;
-  readonly strict?: boolean;
-  readonly class?: string;
-  readonly differences: boolean;
-  readonly defaultPriority?: string;
-}
 
 interface ValidateSettings {
   readonly context: CompileContext;
@@ -39,7 +29,7 @@ interface ValidateSettings {
 }
 
 /** `validate`: checks manifests, rules files and files of resource groups, for pipelines. */
-export const validateCommand = command<ValidateOptions, readonly string[]>({
+export const validateCommand = command<readonly string[]>({
   name: 'validate',
   description:
     'check manifests, rules files and files of resource groups: exit code 1 and file:line messages for mistakes',
@@ -56,21 +46,16 @@ export const validateCommand = command<ValidateOptions, readonly string[]>({
     ['--no-differences', 'say nothing of what rules mean here and not in Trino Gateway'],
   ],
   async run(options, io, paths) {
+    const { analysis = true, differences = true, strict = false, class: gatewayClass = null } = options;
     const defaultPriority = priorityOption(options.defaultPriority, io);
-    const context = {
-      names: productNames(options.product ?? (await productOfRules(paths, io))),
-      analyzeRequest: options.analysis,
-      differenceWarnings: options.differences,
-    };
-    const isStrict = options.strict === true;
-    const gatewayClass = options.class ?? null;
-    return await validate(paths, { context, defaultPriority, isStrict, gatewayClass }, io);
+    const names = productNames(options.product ?? (await productOfRules(paths, io)));
+    const context = { names, analyzeRequest: analysis, differenceWarnings: differences };
+    const settings = { context, defaultPriority, isStrict: strict, gatewayClass };
+    const { output, mistakes } = await validate(paths, settings);
+    io.stdout.write(output);
+    return mistakes === 0 ? exitCodes.success : exitCodes.failure;
   },
 });
-
-interface Output {
-  readonly stdout: { write(text: string): unknown };
-}
 
 /** Findings in a file; null if it has nothing to check. */
 interface FileCheck {
@@ -81,15 +66,13 @@ interface FileCheck {
   readonly rules?: number;
 }
 
-/**
- * Checks files for `validate`.
- * @returns exit code
- */
-async function validate(paths: readonly string[], settings: ValidateSettings, { stdout }: Output): Promise<number> {
+/** Checks files for `validate`: returns its output and the number of mistakes. */
+async function validate(paths: readonly string[], settings: ValidateSettings) {
+  const lines: string[] = [];
   let mistakes = 0;
   const mistake = (line: string): void => {
     mistakes += 1;
-    stdout.write(`${line}\n`);
+    lines.push(line);
   };
   const filesOf = new Map<string, readonly string[]>();
   for (const path of paths) {
@@ -101,29 +84,29 @@ async function validate(paths: readonly string[], settings: ValidateSettings, { 
     }
   }
   const files = [...filesOf.values()].flat();
-  const checks = await Promise.all(files.map(async (path) => [path, await checkFile(path, settings)] as const));
-  const named = checks.flatMap(([, check]) => check?.named ?? []);
+  const checks = new Map(
+    await Promise.all(files.map(async (path) => [path, await checkFile(path, settings)] as const)),
+  );
+  const named = [...checks.values()].flatMap((check) => check?.named ?? []);
   const same = duplicates(named);
   const references = groupReferenceFindings(named);
   for (const [path, check] of checks) {
-    if (check === null) stdout.write(`${path}: note: neither manifests nor rules nor resource groups; left out\n`);
+    if (check === null) lines.push(`${path}: note: neither manifests nor rules nor resource groups; left out`);
     const ofFile = (finding: Finding): boolean => finding.path === path;
     const problems = [...(check?.problems ?? []), ...same.problems.filter(ofFile)];
     const warnings = [...(check?.warnings ?? []), ...[...same.warnings, ...references].filter(ofFile)];
-    for (const line of findingLines(problems, warnings)) stdout.write(line);
+    lines.push(...findingLines(problems, warnings));
     mistakes += problems.length + (settings.isStrict ? warnings.length : 0);
   }
-  const checked = new Set(checks.flatMap(([path, check]) => (check === null ? [] : [path])));
   for (const [path, own] of filesOf) {
-    if (own.some((file) => checked.has(file))) continue;
+    if (own.some((file) => checks.get(file) != null)) continue;
     mistake(`${path}: error: no manifests, rules or resource groups are in it; correct the path`);
   }
-  const sum = (of: (check: FileCheck) => number) =>
-    checks.reduce((total, [, check]) => total + (check === null ? 0 : of(check)), 0);
-  const [resources, rules] = [sum((check) => check.resources ?? 0), sum((check) => check.rules ?? 0)];
+  const sum = (count: 'resources' | 'rules') =>
+    [...checks.values()].reduce((total, check) => total + (check?.[count] ?? 0), 0);
   const verdict = mistakes === 0 ? 'no mistakes' : `${mistakes} mistakes`;
-  stdout.write(`${files.length} files, ${resources} resources, ${rules} rules: ${verdict}\n`);
-  return mistakes === 0 ? exitCodes.success : exitCodes.failure;
+  lines.push(`${files.length} files, ${sum('resources')} resources, ${sum('rules')} rules: ${verdict}`);
+  return { output: lines.map((line) => `${line}\n`).join(''), mistakes };
 }
 
 async function checkFile(path: string, settings: ValidateSettings): Promise<FileCheck | null> {
@@ -155,7 +138,7 @@ function findingLines(problems: readonly Finding[], warnings: readonly Finding[]
     .sort((a, b) => a.line - b.line || a.column - b.column)
     .map(({ path, line, column, kind, rule, message }) => {
       const subject = rule === null ? '' : `${rule}: `;
-      return `${path}:${line}:${column}: ${kind}: ${subject}${message}\n`;
+      return `${path}:${line}:${column}: ${kind}: ${subject}${message}`;
     });
 }
 
@@ -174,12 +157,11 @@ export async function resourceMistakes(config: GatewayConfig): Promise<string | 
     names: productNames(protocol.productName),
     // Rules that need the analysis are not mistakes of their files.
     analyzeRequest: true,
-    differenceWarnings: ruleCompilerOptions(config).differenceWarnings !== false,
+    differenceWarnings: routingRules.differenceWarnings,
   };
   const settings = { context, defaultPriority: defaultPriority ?? undefined, isStrict: false, gatewayClass: null };
-  let output = '';
-  const code = await validate(paths, settings, { stdout: { write: (text) => (output += text) } });
-  return code === exitCodes.success ? null : output;
+  const { output, mistakes } = await validate(paths, settings);
+  return mistakes === 0 ? null : output;
 }
 
 type NamedResource = Pick<Resource, 'kind' | 'metadata'> & { readonly spec: object };
@@ -260,75 +242,53 @@ function finding({ path, document, line, column, name }: NamedPlace, message: st
   return { path, document, line, column, rule: name, message };
 }
 
-interface Groups {
-  readonly withClusters: ReadonlySet<string>;
-  readonly fallbacks: ReadonlyMap<string, readonly string[]>;
-}
-
 /**
  * Finds routing groups that resources name and that have no cluster. Empty if no file has a cluster: they are declared
  * elsewhere.
  */
 function groupReferenceFindings(places: readonly NamedPlace[]): readonly Finding[] {
+  const resources = places.filter((place): place is Claiming => place.resource !== null);
   // Gateways of different classes do not see each other's resources.
-  const byClass = Map.groupBy(
-    places.filter(({ resource }) => resource !== null),
-    ({ resource }) => gatewayClassOf(resource?.spec ?? {}),
-  );
+  const byClass = Map.groupBy(resources, ({ resource }) => gatewayClassOf(resource.spec));
   return [...byClass.values()].flatMap((ofClass) => {
-    const groups = declaredGroups(ofClass);
-    return groups.withClusters.size === 0 ? [] : ofClass.flatMap((place) => absentGroups(place, groups));
+    const of = (kind: string) => ofClass.filter(({ resource }) => resource.kind === kind);
+    const withClusters = new Set(of(ENGINE_CLUSTER).flatMap((place) => texts([specOf(place).routingGroup])));
+    if (withClusters.size === 0) return [];
+    const fallbacks = new Map(of(ROUTING_GROUP).map((place) => [place.name, texts(specOf(place).fallbacks)]));
+    const isServed = (group: string): boolean =>
+      // Surrounding white space is reported as a mistake of the name.
+      group !== group.trim() || [group, ...(fallbacks.get(group) ?? [])].some((each) => withClusters.has(each));
+    return ofClass.flatMap((place) => {
+      const absent = (field: string, group: string): Finding => {
+        const problem = `no cluster of these files belongs to the routing group ${group}`;
+        return finding(place, `${field}: ${problem}; correct the name, or add one`);
+      };
+      const spec = specOf(place);
+      switch (place.resource.kind) {
+        case ROUTING_GROUP: {
+          const ofFallbacks = texts(spec.fallbacks).flatMap((group, index) =>
+            withClusters.has(group) ? [] : [absent(`spec.fallbacks[${index}]`, group)],
+          );
+          return isServed(place.name) || ofFallbacks.length > 0 ? ofFallbacks : [absent('spec', place.name)];
+        }
+        case QUERY_LIMIT:
+          return texts(isRecord(spec.match) ? spec.match.routingGroups : []).flatMap((group, index) => {
+            const isThere = group.startsWith(PATTERN_MARK) || isServed(group);
+            return isThere ? [] : [absent(`spec.match.routingGroups[${index}]`, group)];
+          });
+        case ROUTING_RULE:
+          return texts([isRecord(spec.routeTo) ? spec.routeTo.routingGroup : undefined]).flatMap((group) =>
+            isServed(group) ? [] : [absent('spec.routeTo.routingGroup', group)],
+          );
+        default:
+          return [];
+      }
+    });
   });
 }
 
-function declaredGroups(places: readonly NamedPlace[]): Groups {
-  const withClusters = new Set<string>();
-  const fallbacks = new Map<string, readonly string[]>();
-  for (const place of places) {
-    const { resource, name } = place;
-    const spec = specOf(place);
-    if (resource?.kind === ENGINE_CLUSTER && typeof spec.routingGroup === 'string') withClusters.add(spec.routingGroup);
-    if (resource?.kind === ROUTING_GROUP) fallbacks.set(name, texts(spec.fallbacks));
-  }
-  return { withClusters, fallbacks };
-}
-
-function absentGroups(place: NamedPlace, { withClusters, fallbacks }: Groups): readonly Finding[] {
-  const isServed = (group: string): boolean =>
-    // Surrounding white space is reported as a mistake of the name.
-    group !== group.trim() ||
-    withClusters.has(group) ||
-    (fallbacks.get(group) ?? []).some((fallback) => withClusters.has(fallback));
-  const spec = specOf(place);
-  switch (place.resource?.kind) {
-    case ROUTING_GROUP: {
-      const ofFallbacks = texts(spec.fallbacks).flatMap((group, index) =>
-        withClusters.has(group) ? [] : [absent(place, `spec.fallbacks[${index}]`, group)],
-      );
-      return isServed(place.name) || ofFallbacks.length > 0 ? ofFallbacks : [absent(place, 'spec', place.name)];
-    }
-    case QUERY_LIMIT:
-      return texts(isRecord(spec.match) ? spec.match.routingGroups : []).flatMap((group, index) =>
-        group.startsWith(PATTERN_MARK) || isServed(group)
-          ? []
-          : [absent(place, `spec.match.routingGroups[${index}]`, group)],
-      );
-    case ROUTING_RULE: {
-      const group = isRecord(spec.routeTo) ? spec.routeTo.routingGroup : undefined;
-      return typeof group !== 'string' || isServed(group) ? [] : [absent(place, 'spec.routeTo.routingGroup', group)];
-    }
-    default:
-      return [];
-  }
-}
-
-function absent(place: NamedPlace, field: string, group: string): Finding {
-  const problem = `no cluster of these files belongs to the routing group ${group}`;
-  return finding(place, `${field}: ${problem}; correct the name, or add one`);
-}
-
-function specOf({ resource }: NamedPlace): Readonly<Record<string, unknown>> {
-  return (resource?.spec ?? {}) as Readonly<Record<string, unknown>>;
+function specOf({ resource }: Claiming): Readonly<Record<string, unknown>> {
+  return resource.spec as Readonly<Record<string, unknown>>;
 }
 
 function texts(value: unknown): readonly string[] {

@@ -141,9 +141,6 @@ export function signingKeySettings({ clientCertificateJwtAuthentication }: Gatew
   };
 }
 
-/** Creates a source; null if not configured. */
-type Opening = () => Promise<GroupSource | null>;
-
 /**
  * Creates the mapping of user names; null if not configured.
  * @throws GatewayError naming the invalid key
@@ -161,43 +158,43 @@ export async function openMappedUsers({ config, logger, onClose }: GatewayContex
  * @throws GatewayError naming the invalid key
  */
 export async function openUserGroups(context: GatewayContext, mapping: MappedUsers | null): Promise<UserGroups | null> {
-  const { config, names, clock, environment, logger, onClose } = context;
-  const settings = config.userGroups;
+  const settings = context.config.userGroups;
   if (settings === null) return null;
-  const openings: Readonly<Record<GroupSourceName, Opening>> = {
-    token: async () => (settings.token === null ? null : tokenClaimGroups(settings.token)),
-    async userInfo() {
-      if (settings.userInfo === null) return null;
-      const { groups } = namesWithoutPrefix(config.requestAnalyzerConfig.tokenIssuers);
-      return userInfoGroups(settings.userInfo, groups);
-    },
-    tokenReview: async () => (settings.tokenReview === null ? null : tokenReviewGroups),
-    certificate: async () => (settings.certificate === null ? null : certificateGroups(settings.certificate.field)),
-    // Trusting all forwarded headers (http-server.process-forwarded) must not allow arbitrary groups.
-    header: async () =>
-      settings.header === null
-        ? null
-        : headerGroups(settings.header, trustPeers(false, config.server.trustedProxies), names),
-    async ldap() {
-      if (settings.ldap === null) return null;
-      const { configPath, ...search } = settings.ldap;
-      const server = await ldapServers(environment)(configPath, 'userGroups.ldap.configPath');
-      if (server === null) return null;
-      return ldapGroups((user) => server.groupsOf(user, search), settings, clock, logger);
-    },
-    async file() {
-      if (settings.file === null) return null;
-      const { keepLastKnown } = settings;
-      const fileSettings = { ...settings.file, keepLastKnown, readTimeout: READ_TIMEOUT_MS };
-      const file = await openGroupFile(fileSettings, clock, logger);
-      onClose(() => file.stop());
-      return file;
-    },
-  };
   const sources: GroupSource[] = [];
-  for (const name of settings.sources ?? groupSourceNames) {
-    const source = await openings[name]();
-    if (source !== null && !sources.some((present) => present.name === name)) sources.push(source);
+  for (const name of new Set(settings.sources ?? groupSourceNames)) {
+    const source = settings[name] === null ? null : await openGroupSource(name, settings, context);
+    if (source !== null) sources.push(source);
   }
   return new UserGroups(sources, settings, mapping);
+}
+
+type GroupSettings = NonNullable<GatewayContext['config']['userGroups']>;
+
+/** Opens a configured source. */
+async function openGroupSource(
+  name: GroupSourceName,
+  settings: GroupSettings,
+  { config, names, clock, environment, logger, onClose }: GatewayContext,
+): Promise<GroupSource | null> {
+  const { token, userInfo, certificate, header, ldap, file, keepLastKnown } = settings;
+  if (name === 'token' && token !== null) return tokenClaimGroups(token);
+  if (name === 'userInfo' && userInfo !== null) {
+    return userInfoGroups(userInfo, namesWithoutPrefix(config.requestAnalyzerConfig.tokenIssuers).groups);
+  }
+  if (name === 'tokenReview') return tokenReviewGroups;
+  if (name === 'certificate' && certificate !== null) return certificateGroups(certificate.field);
+  // Trusting all forwarded headers (http-server.process-forwarded) must not allow arbitrary groups.
+  if (name === 'header' && header !== null) {
+    return headerGroups(header, trustPeers(false, config.server.trustedProxies), names);
+  }
+  if (name === 'ldap' && ldap !== null) {
+    const { configPath, ...search } = ldap;
+    const server = await ldapServers(environment)(configPath, 'userGroups.ldap.configPath');
+    if (server === null) return null;
+    return ldapGroups((user) => server.groupsOf(user, search), settings, clock, logger);
+  }
+  if (file === null) return null;
+  const source = await openGroupFile({ ...file, keepLastKnown, readTimeout: READ_TIMEOUT_MS }, clock, logger);
+  onClose(() => source.stop());
+  return source;
 }

@@ -8,16 +8,7 @@ import { DEFAULT_CACHE_BYTES, requestAnalysis } from '../../sql/analyzeRequest.t
 import type { ReplayedRow } from '../../store/historyReplay.ts';
 import { readHistory } from '../../store/openStore.ts';
 import { RecordedQuery, type RecordedQueryContext } from './recordedQuery.ts';
-import type {
-  ReplayBounds,
-  ReplayedExample,
-  ReplayedMove,
-  ReplayedShare,
-  ReplayJob,
-  ReplayReport,
-  ReplayTarget,
-  UnreplayedCount,
-} from './replayJob.ts';
+import type { ReplayBounds, ReplayJob, ReplayTarget } from './replayJob.ts';
 
 const uncertain: ReplayTarget = { kind: 'uncertain', name: null };
 
@@ -149,26 +140,46 @@ const EXAMPLES_OF_A_MOVE = 5;
 const EXAMPLE_TEXT = 500;
 const MAX_TRACED = 50;
 
-interface Share {
-  queries: number;
-  moved: number;
-  unknown: number;
+const noQueries = { queries: 0, moved: 0, unknown: 0 };
+
+/** Counts by key, in bounded memory: keys beyond the maximum are not counted. */
+class Counts<Key, Count extends { queries: number }> {
+  readonly #counts = new Map<Key, Count>();
+
+  /** @returns the count of the key, with one more query */
+  add(key: Key, first: () => Count): Count | null {
+    let count = this.#counts.get(key);
+    if (count === undefined) {
+      if (this.#counts.size >= MAX_COUNTED) return null;
+      count = first();
+      this.#counts.set(key, count);
+    }
+    count.queries += 1;
+    return count;
+  }
+
+  get all(): readonly Count[] {
+    return [...this.#counts.values()];
+  }
 }
 
-/** Counts results of queries, in bounded memory. */
+/** Counts of the queries of a user or source; null: unknown. */
+const shareOf = (name: string | null) => ({ name, ...noQueries });
+const moveOf = ({ from, to }: MovedQuery) => ({ from, to, queries: 0, examples: 0 });
+const unreplayedOf = (rule: string) => ({ rule, reads: [] as string[], queries: 0, unknown: 0 });
+
+/** Results of queries: their counts, and examples. */
 class ReplayTally {
   readonly #bounds: ReplayBounds;
   /** Names of edited rules: traces always show them. */
   readonly #edited: ReadonlySet<string>;
-  readonly #users = new Map<string | null, Share>();
-  readonly #sources = new Map<string | null, Share>();
-  readonly #moves = new Map<string, Omit<ReplayedMove, 'queries'> & { queries: number; examples: number }>();
-  readonly #unreplayed = new Map<string, { readonly reads: Set<string>; queries: number; unknown: number }>();
-  readonly #examples: ReplayedExample[] = [];
+  readonly #users = new Counts<string | null, ReturnType<typeof shareOf>>();
+  readonly #sources = new Counts<string | null, ReturnType<typeof shareOf>>();
+  readonly #moves = new Counts<string, ReturnType<typeof moveOf>>();
+  readonly #unreplayed = new Counts<string, ReturnType<typeof unreplayedOf>>();
+  readonly #examples: ReturnType<typeof this.exampleOf>[] = [];
   readonly #unknownExamples: string[] = [];
-  #queries = 0;
-  #moved = 0;
-  #unknown = 0;
+  readonly #total = { ...noQueries };
   #oldest: number | null = null;
 
   constructor(bounds: ReplayBounds, edited: ReadonlySet<string>) {
@@ -177,56 +188,51 @@ class ReplayTally {
   }
 
   get queries(): number {
-    return this.#queries;
+    return this.#total.queries;
   }
 
-  add({ row, moved, unreplayed }: QueryImpact): void {
-    this.#queries += 1;
+  add(impact: QueryImpact): void {
+    const { row, moved, unreplayed } = impact;
+    const { examples, top } = this.#bounds;
     this.#oldest = row.created;
-    const isUnknown = moved === 'unknown';
-    const isMoved = moved !== null && !isUnknown;
-    for (const share of [countOf(this.#users, row.user, noShare), countOf(this.#sources, row.source, noShare)]) {
-      if (share === null) continue;
-      share.queries += 1;
-      if (isMoved) share.moved += 1;
-      if (isUnknown) share.unknown += 1;
+    this.#total.queries += 1;
+    const shares = [
+      this.#users.add(row.user, () => shareOf(row.user)),
+      this.#sources.add(row.source, () => shareOf(row.source)),
+    ];
+    for (const share of [this.#total, ...shares]) {
+      if (share !== null && moved !== null) share[moved === 'unknown' ? 'unknown' : 'moved'] += 1;
     }
     for (const rule of new Set(unreplayed.map((each) => each.rule))) {
+      const count = this.#unreplayed.add(rule, () => unreplayedOf(rule));
+      if (count === null) continue;
       const facts = unreplayed.filter((each) => each.rule === rule).map(({ fact }) => fact);
-      this.#addUnreplayed(rule, facts, isUnknown);
+      count.reads = [...new Set([...count.reads, ...facts])].slice(0, top);
+      if (moved === 'unknown') count.unknown += 1;
     }
-    if (isUnknown) {
-      this.#unknown += 1;
-      if (this.#unknownExamples.length < this.#bounds.examples) this.#unknownExamples.push(row.queryId);
-    } else if (moved !== null) this.#addMoved(row, moved, unreplayed);
+    if (moved === 'unknown') {
+      if (this.#unknownExamples.length < examples) this.#unknownExamples.push(row.queryId);
+    } else if (moved !== null) {
+      const count = this.#moves.add(JSON.stringify([moved.from, moved.to]), () => moveOf(moved));
+      if (count === null || this.#examples.length >= examples || count.examples >= EXAMPLES_OF_A_MOVE) return;
+      count.examples += 1;
+      this.#examples.push(this.exampleOf(row, moved, unreplayed));
+    }
   }
 
-  #addUnreplayed(rule: string, facts: readonly string[], isUnknown: boolean): void {
-    const count = countOf(this.#unreplayed, rule, () => ({ reads: new Set(), queries: 0, unknown: 0 }));
-    if (count === null) return;
-    for (const fact of facts) if (count.reads.size < this.#bounds.top) count.reads.add(fact);
-    count.queries += 1;
-    if (isUnknown) count.unknown += 1;
-  }
-
-  #addMoved(row: ReplayedRow, { from, to, before, after }: MovedQuery, unreplayed: readonly UnreplayedRule[]): void {
-    this.#moved += 1;
-    const key = JSON.stringify([from, to]);
-    const count = countOf(this.#moves, key, () => ({ from, to, queries: 0, examples: 0 }));
-    if (count === null) return;
-    count.queries += 1;
-    if (this.#examples.length >= this.#bounds.examples || count.examples >= EXAMPLES_OF_A_MOVE) return;
-    count.examples += 1;
+  /** An example; `assumed` are rules that could not be replayed: the traces show one of their outcomes. */
+  exampleOf(row: ReplayedRow, { from, to, before, after }: MovedQuery, unreplayed: readonly UnreplayedRule[]) {
     const { queryId, user, source, created, queryText } = row;
-    this.#examples.push({
+    return {
       ...{ queryId, user, source, created, from, to },
       queryText: queryText.slice(0, EXAMPLE_TEXT),
       before: this.#traceOf(before),
       after: this.#traceOf(after),
       assumed: [...new Set(unreplayed.map(({ rule }) => rule))],
-    });
+    };
   }
 
+  /** Effects of the rules; of many rules those with an effect, and edited ones. */
   #traceOf(decision: RuleDecision | null): readonly RuleTrace[] {
     const all = decision?.trace.rules ?? [];
     if (all.length <= MAX_TRACED) return all;
@@ -235,23 +241,26 @@ class ReplayTally {
     return all.filter(isShown).slice(0, MAX_TRACED);
   }
 
-  report(cutBy: ReplayReport['cutBy'], milliseconds: number): ReplayReport {
+  /** @param cutBy limit that ended the replay early; null: all queries were examined */
+  report(cutBy: 'queries' | 'time' | null, milliseconds: number) {
     const { top } = this.#bounds;
-    const moves = [...this.#moves.values()].map(({ examples: _, ...move }) => move);
-    const unreplayed = [...this.#unreplayed].map(
-      ([rule, { reads, queries, unknown }]): UnreplayedCount => ({ rule, reads: [...reads], queries, unknown }),
-    );
+    const { queries, moved, unknown } = this.#total;
+    const most = (shares: readonly ReturnType<typeof shareOf>[]) =>
+      shares
+        .filter((share) => share.moved + share.unknown > 0)
+        .sort((a, b) => b.moved - a.moved || b.unknown - a.unknown)
+        .slice(0, top);
     return {
-      queries: this.#queries,
-      unmoved: this.#queries - this.#moved - this.#unknown,
-      moved: this.#moved,
-      unknown: this.#unknown,
-      cutBy,
+      ...{ queries, moved, unknown, unmoved: queries - moved - unknown, cutBy },
+      /** Milliseconds since 1970 of the oldest examined query, or null. */
       oldest: this.#oldest,
-      moves: mostOf(moves, top),
-      users: sharesOf(this.#users, top),
-      sources: sharesOf(this.#sources, top),
-      unreplayed: unreplayed.sort((a, b) => b.unknown - a.unknown || b.queries - a.queries).slice(0, top),
+      moves: this.#moves.all
+        .map(({ examples: _, ...move }) => move)
+        .sort((a, b) => b.queries - a.queries)
+        .slice(0, top),
+      users: most(this.#users.all),
+      sources: most(this.#sources.all),
+      unreplayed: this.#unreplayed.all.toSorted((a, b) => b.unknown - a.unknown || b.queries - a.queries).slice(0, top),
       examples: this.#examples,
       unknownExamples: this.#unknownExamples,
       milliseconds: Math.round(milliseconds),
@@ -259,27 +268,5 @@ class ReplayTally {
   }
 }
 
-/** The count of a key; null if there are too many keys. */
-function countOf<Key, Count>(counts: Map<Key, Count>, key: Key, zero: () => Count): Count | null {
-  const present = counts.get(key);
-  if (present !== undefined) return present;
-  if (counts.size >= MAX_COUNTED) return null;
-  const first = zero();
-  counts.set(key, first);
-  return first;
-}
-
-const noShare = (): Share => ({ queries: 0, moved: 0, unknown: 0 });
-
-/** Shares with queries that move or may move, most first. */
-function sharesOf(shares: ReadonlyMap<string | null, Share>, top: number): readonly ReplayedShare[] {
-  return [...shares]
-    .filter(([, { moved, unknown }]) => moved + unknown > 0)
-    .map(([name, share]) => ({ name, ...share }))
-    .sort((a, b) => b.moved - a.moved || b.unknown - a.unknown)
-    .slice(0, top);
-}
-
-function mostOf<T extends { readonly queries: number }>(all: readonly T[], top: number): readonly T[] {
-  return all.toSorted((a, b) => b.queries - a.queries).slice(0, top);
-}
+/** Effect of a rule change on the queries of a range. */
+export type ReplayReport = ReturnType<ReplayTally['report']>;

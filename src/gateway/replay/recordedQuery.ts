@@ -45,9 +45,7 @@ export class RecordedQuery implements RecordedRequest {
   }
 
   get queryProperties(): QueryProperties | null {
-    if (!this.#context.settings.analyzeRequest) return null;
-    this.#properties ??= new RecordedProperties(this, this.#context);
-    return this.#properties;
+    return this.#context.settings.analyzeRequest ? this.#recorded() : null;
   }
 
   get time(): number {

@@ -2,8 +2,8 @@
 import { parentPort } from 'node:worker_threads';
 import { pino } from 'pino';
 import { type ErrorCode, GatewayError } from '../../model/errors.ts';
-import { replayHistory } from './historyReplay.ts';
-import type { ReplayJob, ReplayReport } from './replayJob.ts';
+import { type ReplayReport, replayHistory } from './historyReplay.ts';
+import type { ReplayJob } from './replayJob.ts';
 
 /** The report, or the error for the caller. */
 export type ReplayReply =
