@@ -29,7 +29,7 @@ export function storedTrace(trace: readonly RuleTrace[]): StoredTrace {
   return stored;
 }
 
-/** Restores a stored trace, rule by rule. Also reads older traces, which were stored without compression. */
+/** Restores a stored trace, rule by rule. */
 export function readTrace(stored: StoredTrace): readonly RuleTrace[] {
   return stored.flatMap((each) => {
     if (!('notMatched' in each)) return [each];

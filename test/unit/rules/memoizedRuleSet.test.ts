@@ -347,27 +347,6 @@ test('each failure of a rule is counted', () => {
   expect(failed).toEqual(Array(5).fill('r000'));
 });
 
-test.each([
-  ['Math.random() < 0.5', { chance: 0.1 }, { chance: 0.9 }],
-  ['UUID.randomUUID().toString().startsWith("0")', { chance: 0 }, { chance: 0.9 }],
-  ['new Date().getTime() < 10', { time: 1 }, { time: 11 }],
-  ['Calendar.getInstance().getTimeInMillis() < 10', { time: 1 }, { time: 11 }],
-])('%s is decided each time', (condition, fires, doesNot) => {
-  const ruleSet = compile([{ condition, ...put('"now"') }]);
-  const groups = [fires, doesNot, fires].map((changed) => {
-    Object.assign(surroundings, changed);
-    return ruleSet.decide(sampleRequest).routingGroup;
-  });
-  expect(groups).toEqual(['now', null, 'now']);
-});
-
-test('a rule set of few rules decides each time', () => {
-  const compiler = defaultRuleCompiler({ rulesEngineEnabled: true });
-  const { ruleSet } = compiler.compile([resourceRule('only', { routeTo: { routingGroup: 'g' } })], null);
-  expect(ruleSet).not.toBeInstanceOf(MemoizedRuleSet);
-  expect(ruleSet?.decide(sampleRequest).routingGroup).toBe('g');
-});
-
 test('values that never come again, and then some that do, are decided by their own values', () => {
   const ruleSet = compile([{ condition: 'request.getHeader("X-Tag") != null', ...put('request.getHeader("X-Tag")') }]);
   for (let count = 0; count < 70_000; count += 1) {

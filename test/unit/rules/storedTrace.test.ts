@@ -44,10 +44,6 @@ describe('traces in the history', () => {
     );
   });
 
-  test('that were stored rule by rule are still read', () => {
-    fc.assert(fc.property(traces({}), (trace) => void expect(readTrace(trace)).toEqual(trace)));
-  });
-
   test('rules that did not match take few bytes', () => {
     const trace = Array.from({ length: 10 }, (_, priority) => ({
       ...{ rule: `rule ${priority}`, origin: 'file', priority, outcome: 'not-matched' },

@@ -17,13 +17,6 @@ function pool(rules: Partial<SchemaRules> = {}) {
   return { events, stores: schemaStores(named('own'), open, { allowed: null, maxOpen: 2, ...rules }) };
 }
 
-test('null is the own database, which is never closed', async () => {
-  const { events, stores } = pool();
-  expect(await stores.use(null, nameOf)).toBe('own');
-  await stores.close();
-  expect(events).toEqual([]);
-});
-
 test('keeps as many databases open as it may, and closes the one not used for the longest time', async () => {
   const { events, stores } = pool();
   for (const name of ['a', 'b', 'a', 'c', 'b']) expect(await stores.use(name, nameOf)).toBe(name);
@@ -68,9 +61,4 @@ test.each([
   expect(error).toMatchObject({ code, field: 'useSchema' });
   expect(await stores.use('trino-1_$', nameOf)).toBe('trino-1_$');
   expect(events).toEqual(['open trino-1_$']);
-});
-
-test('SQLite has no other databases', async () => {
-  const stores = schemaStores(named('own'), null, { allowed: null, maxOpen: 1 });
-  await expect(stores.use('a', nameOf)).rejects.toMatchObject({ code: 'EG_MALFORMED', field: 'useSchema' });
 });
