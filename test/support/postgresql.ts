@@ -64,16 +64,7 @@ export async function startPostgresql({ isDurable = true }: TestServerOptions = 
     ],
     user,
   );
-  const withAdmin = async (sql: string) => {
-    const client = new pg.Client({ host: '127.0.0.1', port, user: 'postgres', database: 'postgres' });
-    await client.connect();
-    try {
-      await client.query(sql);
-    } finally {
-      await client.end();
-    }
-  };
-  const start = () => process_.start(() => withAdmin('select 1'));
+  const start = () => process_.start(() => askPostgresql(port, 'select 1'));
   await start();
   let count = 0;
   return {
@@ -87,7 +78,7 @@ export async function startPostgresql({ isDurable = true }: TestServerOptions = 
     resume: () => process_.signal('SIGCONT'),
     async createDatabase() {
       const name = `gateway_${process.pid}_${++count}`;
-      await withAdmin(`create database ${name}`);
+      await askPostgresql(port, `create database ${name}`);
       return { jdbcUrl: `jdbc:postgresql://127.0.0.1:${port}/${name}`, user: 'postgres', password: 'unused' };
     },
     async dispose() {
@@ -95,4 +86,11 @@ export async function startPostgresql({ isDurable = true }: TestServerOptions = 
       rmSync(directory, { recursive: true, force: true });
     },
   };
+}
+
+/** Runs a statement as the administrator of a server. */
+export async function askPostgresql(port: number, sql: string): Promise<void> {
+  const client = new pg.Client({ host: '127.0.0.1', port, user: 'postgres', database: 'postgres' });
+  await client.connect();
+  await client.query(sql).finally(() => client.end());
 }

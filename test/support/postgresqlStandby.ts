@@ -1,9 +1,8 @@
 import { chownSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import pg from 'pg';
 import { freePort } from './freePort.ts';
-import { postgresqlFolder } from './postgresql.ts';
+import { askPostgresql, postgresqlFolder } from './postgresql.ts';
 import { runProgram, ServerProcess, systemUser } from './serverProcess.ts';
 
 /** A PostgreSQL that follows another one. */
@@ -32,19 +31,10 @@ export async function startStandby(primaryPort: number): Promise<Standby> {
     ],
     user,
   );
-  const ask = async (sql: string) => {
-    const client = new pg.Client({ host: '127.0.0.1', port, user: 'postgres', database: 'postgres' });
-    await client.connect();
-    try {
-      await client.query(sql);
-    } finally {
-      await client.end();
-    }
-  };
-  await process_.start(() => ask('select 1'));
+  await process_.start(() => askPostgresql(port, 'select 1'));
   return {
     port,
-    promote: () => ask('select pg_promote()'),
+    promote: () => askPostgresql(port, 'select pg_promote()'),
     async dispose() {
       await process_.stop('SIGINT');
       rmSync(directory, { recursive: true, force: true });

@@ -1,4 +1,4 @@
-import { type Logger, pino } from 'pino';
+import type { Logger } from 'pino';
 import { describe, expect, test } from 'vitest';
 import { createLogger } from '../../../src/config/logger.ts';
 
@@ -66,26 +66,6 @@ test('what is no secret stays as it is', () => {
     msg: 'm',
   });
   expect(new Date(line.time).toISOString()).toBe(line.time);
-});
-
-test('lines are those of pino: bindings of children, no fields, what has no JSON, text that must be escaped', () => {
-  const { logger, lines } = capture();
-  const plain: string[] = [];
-  const options = { base: null, timestamp: false, formatters: { level: (label: string) => ({ level: label }) } };
-  const peer = pino(options, { write: (line: string) => void plain.push(line) });
-  for (const each of [logger, peer]) {
-    const child = each.child({ part: 'store', deep: { a: [1, null] } });
-    child.info({ table: 'x', absent: undefined }, 'of a child');
-    child.child({ inner: true }).warn('of a grandchild');
-    each.info('no fields');
-    each.info({}, 'empty');
-    each.info({ none: undefined }, 'nothing said');
-    each.info({ only: 'fields' });
-    each.info({ big: 12n, nan: Number.NaN, text: 'a "quoted"\n\u0000 line \ud800' }, 'with "quotes" and ü');
-    each.info({ count: 2 }, 'said %s times to %d', 'many', 3);
-  }
-  expect(lines.map((line) => line.replace(/,"time":"[^"]*"/, ''))).toEqual(plain);
-  expect(lines.every((line) => line.endsWith('}\n'))).toBe(true);
 });
 
 test('the level reaches every logger, also those made before', () => {
