@@ -275,7 +275,7 @@ export function indexPage(api: ApiContext): void {
 }
 
 /**
- * Makes the instance answer what no route of it serves: another method of a path it has with 405 and `Allow`, OPTIONS
+ * Makes the instance respond to what no route serves: another method of a path it has with 405 and `Allow`, OPTIONS
  * with 204 and `Allow` (RFC 9110 §15.5.6, §9.3.7), any other path with 404. Before the body is read, so that its size
  * and form play no part; browsers get a page of links. To be called before any route is registered.
  */

@@ -26,7 +26,7 @@ export type TextFormat =
 
 /** Metadata of a configuration key. */
 export interface FieldNotes {
-  /** Never printed, logged or answered. */
+  /** Never printed, logged or sent. */
   readonly secret?: true;
   /** Older or other names of the key, accepted with the same meaning. */
   readonly aliases?: readonly string[];

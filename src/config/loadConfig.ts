@@ -80,7 +80,7 @@ export function parseConfigTexts(
 }
 
 /**
- * Reads the text of a configuration file. All mistakes are reported at once, in the order of the file.
+ * Reads the text of a configuration file. All mistakes are reported together, in the order of the file.
  * @param productName product name of names derived from it, where it is not the file's own: a running gateway keeps
  * its name until it is restarted. It is the product name where the file gives none
  */

@@ -25,7 +25,7 @@ export class EndedQueryRepository extends agedTable('eg_ended_queries', 'ended')
 
   /**
    * Ids that were added since a mark, and the next mark; a few may come twice.
-   * @param mark of the last answer; null: only the next mark is wanted
+   * @param mark of the last call; null: only the next mark is wanted
    */
   since(mark: number | null): Promise<{ readonly queryIds: readonly string[]; readonly mark: number }> {
     return this.database.run(async (knex) => {

@@ -145,7 +145,7 @@ export class QueryHistoryRepository {
     return total;
   }
 
-  /** Deletes rows older than `before` in batches, as long as the fence holds (null: no fence); answers how many. */
+  /** Deletes rows older than `before` in batches, as long as the fence holds (null: no fence); returns how many. */
   async deleteBefore(before: number, fence: Fence | null = null): Promise<number> {
     const deleted = await deleteInBatches(this.database, 'query_history', 'created', before, fence);
     await deleteInBatches(this.database, 'eg_query_decisions', 'created', before, fence);

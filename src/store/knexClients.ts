@@ -42,7 +42,7 @@ const SqliteTransaction = require('knex/lib/dialects/sqlite3/execution/sqlite-tr
   ...args: unknown[]
 ) => { readonly readOnly?: boolean; query(connection: unknown, sql: string): unknown };
 
-/** Closes a connection at once, without the protocol's good-bye. */
+/** Closes a connection immediately, without the protocol's good-bye. */
 function cut(connection: RawConnection): void {
   if (connection.connection !== undefined) connection.connection.stream.destroy();
   else connection.destroy?.();

@@ -35,7 +35,7 @@ export class LeaderRepository {
   }
 
   /**
-   * Takes or renews the row; answers the fence held, or null when another holder's row has not expired.
+   * Takes or renews the row; returns the fence held, or null when another holder's row has not expired.
    * @param ttlMs after this time without renewal others may take it (by the database's clock)
    */
   acquire(holder: string, ttlMs: number): Promise<Fence | null> {

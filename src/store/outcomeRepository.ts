@@ -177,7 +177,7 @@ export class QueryOutcomeRepository {
     return ends;
   }
 
-  /** Deletes rows of queries submitted before a time; answers how many. */
+  /** Deletes rows of queries submitted before a time; returns how many. */
   async deleteBefore(before: number, fence: Fence | null = null): Promise<number> {
     await noteDeletion(this.database, before);
     const deleted = await deleteInBatches(this.database, TABLE, 'created', before, fence);

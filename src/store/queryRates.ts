@@ -76,7 +76,7 @@ export type QueryRates = ReturnType<typeof queryRates>;
 
 /** A statement may take seconds at most: each counts a part of a long range. */
 const PART_MS = 12 * 3_600_000;
-/** Pairs of cluster and group that one answer has at most. */
+/** Most pairs of cluster and group in one response. */
 const MAX_PAIRS = 2_000;
 /** Minutes and errors of the pairs that are looked at closely. */
 const MAX_MINUTES = 5_000;

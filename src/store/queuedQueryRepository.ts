@@ -252,7 +252,7 @@ export class QueuedQueryRepository {
     });
   }
 
-  /** Deletes answers that are older; @returns how many */
+  /** Deletes older responses; @returns how many */
   forgetResponses(olderThanMs: number): Promise<number> {
     return this.database.run(async (knex) => {
       return await knex('eg_queued_queries')

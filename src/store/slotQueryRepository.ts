@@ -53,7 +53,7 @@ export class SlotQueryRepository extends agedTable('eg_slot_queries', 'noted') {
     });
   }
 
-  /** Deletes queries of a replica; answers how many of them it had. */
+  /** Deletes queries of a replica; returns how many of them it had. */
   remove(replica: string, queryIds: readonly string[]): Promise<number> {
     const fitted = queryIds.map((queryId) => cutToWidth(queryId, WIDTH)).sort();
     return this.database.run(async (knex) => {
@@ -125,7 +125,7 @@ export class SlotQueryRepository extends agedTable('eg_slot_queries', 'noted') {
     });
   }
 
-  /** Ends the time of a replica's slots, so that others take its queries over at once. */
+  /** Ends the time of a replica's slots, so that others take its queries over immediately. */
   leave(replica: string, graceMs: number): Promise<void> {
     const { clockMs } = this.database.dialect;
     return this.database.run(async (knex) => {

@@ -81,7 +81,7 @@ class StoreToCome {
     throw new GatewayError('EG_DATABASE_UNAVAILABLE', message.trim());
   }
 
-  /** A repository each of whose methods asks for the store first; all of them answer promises. */
+  /** A repository each of whose methods asks for the store first; all of them return promises. */
   #part(name: keyof Store): object {
     type Repository = Readonly<Record<string | symbol, (...args: readonly unknown[]) => unknown>>;
     return new Proxy(

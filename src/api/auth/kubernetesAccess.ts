@@ -23,7 +23,7 @@ const GROUP = 'enginegateway.dev';
 /** Time for a response of the API server in milliseconds. */
 const TIMEOUT_MS = 5_000;
 
-/** Most answers kept about callers who are known, and about tokens that were rejected. */
+/** Most responses kept about known callers, and about rejected tokens. */
 const CAPACITY = 10_000;
 const REFUSED_CAPACITY = 2_000;
 
@@ -68,7 +68,7 @@ export class KubernetesAccess {
   readonly #options: KubernetesAccessOptions;
   readonly #accepted: LRUCache<string, KubernetesIdentity>;
   readonly #refused: LRUCache<string, true>;
-  /** Tokens that were accepted, also after their answer is no longer believed. */
+  /** Tokens that were accepted, also after their response has expired. */
   readonly #users: LRUCache<string, true>;
   readonly #allowed: LRUCache<string, { readonly allowed: boolean }>;
   readonly #questions = new ApiQuestions();

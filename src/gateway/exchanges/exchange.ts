@@ -126,7 +126,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
   /** The query that the request is about; null for none. */
   protected abstract queryId(): string | null;
 
-  /** The cluster failed before anything of a response went to the client: repeat, or answer the client. */
+  /** The cluster failed before anything of a response went to the client: repeat, or respond to the client. */
   protected abstract onFailure(failure: AttemptFailure): void;
 
   protected abstract answering(): RespondingCluster;

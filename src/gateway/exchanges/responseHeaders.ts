@@ -25,7 +25,7 @@ export class ResponseHeaders {
   }
 
   /**
-   * Lines of a cluster's answer for the client, names and values in turn: hop-by-hop ones dropped, those that speak for
+   * Lines of a cluster's response for the client, names and values in turn: hop-by-hop ones dropped, those that speak for
    * the whole origin dropped, repeated ones kept as lines of their own.
    * @param prefixes of the names under which the client gets headers of the engine protocol; empty: those of the cluster
    */

@@ -64,7 +64,7 @@ export class SubmissionExchange extends Exchange {
   #watch: ResponseWatch | null = null;
   /** The buffered response, or null. */
   #gathered: Readonly<HeldResponse> | null = null;
-  /** Why the gateway refused it in the end; null when a cluster answered, or failed to. */
+  /** Reason of its rejection by the gateway; null if a cluster responded or failed. */
   #refused: Refusal['reason'] | null = null;
   #isQueued = false;
 

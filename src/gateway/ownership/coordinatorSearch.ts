@@ -10,7 +10,7 @@ const INFO_PATH = '/v1/info';
 const coordinatorId = /^[a-z0-9]{5}$/;
 /** Milliseconds for all responses. */
 const TIME_LIMIT = 2_000;
-/** Milliseconds for which answers count: a client that invents query ids causes one request a second to each cluster. */
+/** Milliseconds for which responses count: a client that invents query ids causes one request a second to each cluster. */
 const VALID_FOR = 1_000;
 
 /**
@@ -49,7 +49,7 @@ export class CoordinatorSearch {
   }
 
   /**
-   * The only cluster that has the coordinator; answers within two seconds. Never rejects.
+   * The only cluster that has the coordinator; resolves within two seconds. Never rejects.
    * @param suffix last five characters of a query id
    */
   async find(suffix: string): Promise<SearchResult> {

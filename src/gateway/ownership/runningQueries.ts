@@ -92,7 +92,7 @@ export class RunningQueries {
   }
 
   /**
-   * A query was answered, and its client will ask again.
+   * A query got a response, and its client will ask again.
    * @param isNew whether this is the response to its submission: it began now
    */
   noteActivity(queryId: string, cluster: string, isNew = false): void {

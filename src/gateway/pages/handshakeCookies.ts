@@ -52,7 +52,7 @@ const COOKIE = 'OAUTH2';
 const PRIORITY = 0;
 /** Cookies for one path come before those for all of a login's paths. */
 const RENEWAL_PRIORITY = -1;
-/** Milliseconds; the client asks for the renewed token at once. */
+/** Milliseconds; the client asks for the renewed token immediately. */
 const RENEWAL_LIFETIME = 60_000;
 /** Ours are about 400 characters; longer ones are not worth a signature. */
 const MAX_VALUE = 4096;

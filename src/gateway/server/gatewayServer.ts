@@ -43,7 +43,7 @@ export interface ServerLimits {
   readonly maxConnections: number;
   /** True if clients over TLS may speak HTTP/2. */
   readonly http2: boolean;
-  /** Requests that may run at once on one HTTP/2 connection. */
+  /** Concurrent requests on one HTTP/2 connection. */
   readonly maxConcurrentStreams: number;
   readonly connectionsCheckingInterval: number;
 }
@@ -209,7 +209,7 @@ function createBothServer(options: GatewayServerOptions, tls: TlsOptions): Http2
     maxSendHeaderBlockLength: options.maxResponseHeaderSize,
     settings: {
       maxConcurrentStreams: options.maxConcurrentStreams,
-      // Beyond this the stream is reset; between it and the limit a request is answered 431. Each line counts 32 bytes more
+      // Beyond this the stream is reset; between it and the limit a request gets 431. Each line counts 32 bytes more
       // than it has (RFC 9113 §6.5.2).
       maxHeaderListSize: Math.min(options.maxHeaderSize, MAX_HTTP2_HEAD) * 2 + (options.maxHeaderLines + 8) * 32,
       enablePush: false,

@@ -37,7 +37,7 @@ export class Http2Connections {
   readonly #declined: Counter<'reason'>;
   readonly #evicted: Counter;
 
-  /** @param connections most connections at once over HTTP/2, all listeners together */
+  /** @param connections most concurrent connections over HTTP/2, all listeners together */
   constructor(connections: number, clock: Clock, logger: Logger, registry: Registry) {
     this.#limit = connections;
     this.#http1 = new LRUCache({

@@ -33,7 +33,7 @@ export class OpenRequests {
     });
   }
 
-  /** From now on answers end their connection (`Connection: close`), so that clients go elsewhere. */
+  /** From now on responses end their connection (`Connection: close`), so that clients go elsewhere. */
   drain(): void {
     this.#draining = true;
     for (const response of this.#places) if (response?.headersSent === false) response.shouldKeepAlive = false;

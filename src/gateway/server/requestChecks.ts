@@ -164,7 +164,7 @@ export function rejectUnread(
   response.end(body);
 }
 
-/** Returns the reason that a request may not be answered under the host that it names; null if it may. */
+/** Returns the reason that a request must be rejected under the host that it names; null if it may. */
 export type HostCheck = (request: IncomingMessage) => GatewayError | null;
 
 /** Longest part of a host that a message repeats. */

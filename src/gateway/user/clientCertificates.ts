@@ -12,7 +12,7 @@ import { plainAddress, type TrustPeer } from '../headers/requestHeaders.ts';
 import { byCertificate, type UserEvidence } from './userExtractor.ts';
 import type { MappedUser, UserMapping } from './userMapping.ts';
 
-/** Pages, logins and probes, whose clients cannot present a certificate. */
+/** Pages, logins and probes: their clients cannot present a certificate. */
 const open = /^\/(?:ui|oauth2|v1\/info|v1\/node)(?:\/|$)/;
 
 /**

@@ -98,7 +98,7 @@ const defaultAddresses = new ClusterAddresses({ allowed: [], loopback: true });
 
 /**
  * Findings about an EngineCluster in addition to the mistakes of its spec: addresses that only a configuration can allow, and
- * what the API server refuses while resources that are there already go on.
+ * what the API server rejects while existing resources continue.
  */
 function clusterFindings({ spec }: CheckedManifest): readonly ManifestFinding[] {
   const findings = groupFindings(spec.routingGroup, 'spec.routingGroup');

@@ -29,7 +29,7 @@ export abstract class Leadership {
   /** A transaction found that another is the leader. */
   abstract noteFenced(fence: Fence): void;
   abstract start(): Promise<void>;
-  /** Releases leadership, so that another replica takes over at once. */
+  /** Releases leadership, so that another replica takes over immediately. */
   abstract stop(): Promise<void>;
 
   protected notify(): void {

@@ -14,7 +14,7 @@ export type ResourceLists = ReadonlyMap<Kind, readonly Resource[]>;
 
 /**
  * Works out from all resources what is routed, and hands it to the routing table. Synchronous and without I/O: the
- * table follows the source at once, whatever the database does.
+ * table follows the source immediately, whatever the database does.
  */
 export class RoutingState {
   readonly #options: ControllerOptions;

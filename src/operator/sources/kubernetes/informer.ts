@@ -112,7 +112,7 @@ export class Informer {
   }
 
   /**
-   * Takes over an object that we wrote ourselves, unless something newer is known. The answer to a write may come after
+   * Takes over an object that we wrote ourselves, unless something newer is known. The response to a write may come after
    * the watch has reported the deletion: an object that is not held, and not newer than the last event of the watch, was
    * deleted since, and no event would ever take it away again.
    */
@@ -172,7 +172,7 @@ export class Informer {
       this.#options.logger.info({ informer: this.#options.name }, 'watch expired; listing again');
       this.#version = '';
     }
-    // A watch that ends at once, again and again, must not become a storm of requests.
+    // A watch that ends immediately, again and again, must not become a storm of requests.
     if (this.#options.clock.monotonic() - started < 500) {
       this.#failures += 1;
       await this.#pause(signal);
@@ -340,7 +340,7 @@ export class Informer {
     this.#failures += 1;
     const reason = kubeReason(error);
     const code = kubeCode(error);
-    // A server that answers states itself what it has; one that was gone may come back with an earlier state.
+    // A server that responds states itself what it has; one that was gone may come back with an earlier state.
     if (code === null) this.#doubted = 'all';
     else if (code >= 500) this.#doubted ??= 'version';
     // The kind itself is gone: when it comes back, what was known of it states nothing.

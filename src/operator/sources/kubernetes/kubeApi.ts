@@ -101,7 +101,7 @@ export class KubeApi extends KubeRequests {
   readonly #timeoutMs: number;
   readonly #kinds: KindRegistry;
 
-  /** @param timeoutMs after which a call that was not answered fails; watches have times of their own */
+  /** @param timeoutMs after which a call without a response fails; watches have times of their own */
   constructor(config: KubeConfig, timeoutMs = 10_000, kinds = resourceKinds, calls = uncountedCalls) {
     super(config, calls);
     this.#kinds = kinds;
