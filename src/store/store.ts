@@ -197,7 +197,7 @@ export interface QueuedQueryRow {
   /** When an administrator moved it before all others of its group; null for never. */
   readonly movedAt: number | null;
   readonly engineId: string | null;
-  /** The response that its client gets, sealed; null if there is none yet, or none any more. */
+  /** The response that its client gets, sealed; null while missing, and once it is deleted. */
   readonly answer: string | null;
 }
 

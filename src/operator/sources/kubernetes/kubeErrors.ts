@@ -22,7 +22,7 @@ export function kubeCode(error: unknown): number | null {
   return typeof statusCode === 'number' ? statusCode : null;
 }
 
-/** The body of an error response; empty if it is missing or cannot be read. */
+/** The body of an error response; empty if it is unreadable. */
 function kubeStatus(error: unknown): KubeStatus {
   if (!(error instanceof ApiException)) return {};
   const { body } = error;
