@@ -17,10 +17,8 @@ const TOTAL_BOUND = 100_000;
 /** Time that it is believed that there are more, in milliseconds: only the retention makes them fewer. */
 const BEYOND_MS = 60_000;
 
-/** Characters of all texts of a page. Where they are more, each is cut to its share: a text may be a megabyte. */
-const PAGE_CHARACTERS = 4_000_000;
-const listedText = `case when sum(length(h.query_text)) over () <= ? then h.query_text
-  else substr(h.query_text, 1, ?) end`;
+/** Bytes of all texts of a page. Where they are more, each is cut to its share in characters: a text may be a megabyte. */
+const PAGE_TEXT = 4_000_000;
 const listedColumns = {
   ...{ queryId: 'h.query_id', created: 'h.created', user: 'h.user_name', source: 'h.source', cluster: 'd.cluster' },
   ...{ backendUrl: 'h.backend_url', routingGroup: 'h.routing_group', externalUrl: 'h.external_url' },
@@ -99,8 +97,8 @@ export class QueryHistoryRepository {
    * @returns `total`: rows that fit the filter, wherever the page is; exact up to a bound, at which it stays
    * @throws GatewayError EG_MALFORMED for an offset beyond that bound that there may be rows at
    */
-  find(filter: HistoryFilter, page: HistoryPage): Promise<{ total: number; records: readonly QueryListRow[] }> {
-    const { offset, limit, after } = page;
+  find(filter: HistoryFilter, place: HistoryPage): Promise<{ total: number; records: readonly QueryListRow[] }> {
+    const { offset, limit, after } = place;
     const dialect = this.database.dialect.name;
     return this.database.run(async (knex) => {
       if (limit <= 0) return { total: await this.total(knex, filter), records: [] };
@@ -110,17 +108,18 @@ export class QueryHistoryRepository {
         const message = `page reaches beyond row ${TOTAL_BOUND}: narrow the search by from and to, or go on with after.`;
         throw new GatewayError('EG_MALFORMED', message, { field: 'page' });
       }
-      // The page's ids first, by an index in its order; long texts are read for the page's rows only.
+      // Ids first, by an index in their order, then sizes, then texts: one statement for both would copy all texts.
       const ids = filteredHistory(knex, dialect, filter).select('h.query_id').limit(limit).offset(offset).as('p');
       newestFirst(ids, 'h', after);
-      const listed = knex
-        .from(ids)
-        .join('query_history as h', 'h.query_id', 'p.query_id')
+      const page = () => knex.from(ids.clone()).join('query_history as h', 'h.query_id', 'p.query_id');
+      const texts = await page()
+        .select({ size: knex.raw('sum(octet_length(h.query_text))') })
+        .first();
+      const isLong = Number(texts?.size ?? 0) > PAGE_TEXT;
+      const cut = knex.raw('substr(h.query_text, 1, ?)', [Math.ceil(PAGE_TEXT / limit)]);
+      const listed = page()
         .leftJoin('eg_query_decisions as d', 'd.query_id', 'h.query_id')
-        .select({
-          ...listedColumns,
-          queryText: knex.raw(listedText, [PAGE_CHARACTERS, Math.ceil(PAGE_CHARACTERS / limit)]),
-        });
+        .select({ ...listedColumns, queryText: isLong ? cut : 'h.query_text' });
       newestFirst(listed, 'h');
       const rows: Stored<QueryListRow>[] = await listed;
       const isLast = after === undefined && rows.length < limit && (rows.length > 0 || offset === 0);
