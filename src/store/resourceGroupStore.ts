@@ -95,7 +95,7 @@ export interface OpenedStore {
 export interface SchemaRules {
   /** The only databases it may name; null allows all but system databases. */
   readonly allowed: readonly string[] | null;
-  /** Databases whose connections are kept at once; the one not used for the longest time goes first. */
+  /** Databases with open connections; the one not used for the longest time goes first. */
   readonly maxOpen: number;
 }
 
@@ -122,7 +122,7 @@ interface Entry extends OpenedStore {
 
 /**
  * @param own the gateway's own database
- * @param open opens another one with a small pool of its own; null if there are no others (SQLite)
+ * @param open opens another one with a small separate pool; null for SQLite
  */
 export function schemaStores(
   own: ResourceGroupStore,

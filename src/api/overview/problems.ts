@@ -24,7 +24,7 @@ const MAX_QUEUES = 1_000;
 const LEADERLESS_MS = 10_000;
 /** Longest age of counts of faults. */
 const FAULTS_MS = 15_000;
-/** Clusters whose faults are looked at by minute. */
+/** Clusters with faults, counted by minute. */
 const MAX_RAISED = 10;
 
 /** Problems of one kind that are listed; the number of all of them is in addition to the list. */

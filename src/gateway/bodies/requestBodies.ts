@@ -15,7 +15,7 @@ export function hasBody(request: IncomingMessage): boolean {
   return false;
 }
 
-/** Bytes that the client announced; null when it did not say. */
+/** Bytes that the client announced; null if it announced none. */
 export function announcedLength(request: IncomingMessage): number | null {
   const value = firstHeader(request.rawHeaders, 'content-length');
   return value === undefined ? null : Number(value);

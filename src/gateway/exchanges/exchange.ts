@@ -375,7 +375,7 @@ export class ResponseWriter {
 
   /**
    * @param cluster pauses and resumes the cluster's response; null if it is whole already
-   * @param contentLength of the response; undefined if its head does not say
+   * @param contentLength of the response; undefined if its head has none
    * @param stallTimeout milliseconds without the client taking what waits for it, after which it is cut off
    */
   constructor(
@@ -533,5 +533,5 @@ export class ResponseWriter {
 /** Bytes of a body after which more are expected, too many to be copied. */
 const LENT_AFTER_BYTES = 12_288;
 
-/** Node writes text up to 16 KB without a buffer of its own; head and body together stay below. */
+/** Node writes text up to 16 KB without an additional buffer; head and body together stay below. */
 const MAX_JOINED_BYTES = 14_336;

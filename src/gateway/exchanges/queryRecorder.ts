@@ -54,7 +54,7 @@ export function keptHeaders(names: ProductNames): readonly string[] {
 
 const keysByNames = new WeakMap<ProductNames, readonly string[]>();
 
-/** Names of headers whose values are, or may be, secrets: they are kept nowhere. */
+/** Names of headers with values that are, or may be, secrets: they are never stored. */
 const SECRET =
   /auth|cookie|credential|passw|secret|token|signature|assertion|api-?key|private|jwt|session-?id|ssl|client-cert|prepared-statement/;
 

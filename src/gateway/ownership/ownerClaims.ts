@@ -50,7 +50,7 @@ const MAX_CONTESTED = 10_000;
 const REFILL_MS = 10_000;
 const MAX_CLUSTERS = 10_000;
 
-/** Stands for the gateway where ids of its own are claimed by a cluster. */
+/** Stands for the gateway if a cluster claims ids of the gateway. */
 const gatewayItself: QueryOwner = { cluster: '', proxyTo: '' };
 
 /**

@@ -272,7 +272,7 @@ export class Stickiness {
     const cluster = record.cluster === '' ? clusterAt(table.current, proxyTo) : record.cluster;
     const owner = identified(table.current, { cluster, proxyTo });
     if (suffix === null) this.#owners.remember(fullIdKey(id), owner, true);
-    // Nobody has claimed the suffix since: it is that of the coordinator that ran this query.
+    // The suffix has no other owner since: it is that of the coordinator that ran this query.
     else await this.#claims.claim(suffix, owner, () => true);
     return { owner, source: 'history' };
   }

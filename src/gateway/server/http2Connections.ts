@@ -176,7 +176,7 @@ export class ClientSession {
       });
     });
     session.on('error', (error: NodeJS.ErrnoException) => {
-      // The library's own errors say no more: a header line that is too long is one of them.
+      // The library's own errors have no detail: a header line that is too long is one of them.
       if (error.code === 'ERR_HTTP2_ERROR') connections.needsHttp1(socket, 'error of its HTTP/2 connection');
     });
     session.on('goaway', (code: number) => {

@@ -58,7 +58,7 @@ export class ManifestIndex {
 
   /**
    * @param confirmDeletionMs a resource of which the manifest went is gone after this time, when it is still missing
-   * @param confirmEmptyMs the same when all resources went at once, e.g. as a volume was unmounted
+   * @param confirmEmptyMs the same if all resources went together, e.g. as a volume was unmounted
    */
   constructor(confirmDeletionMs: number, confirmEmptyMs: number) {
     this.#confirmDeletionMs = confirmDeletionMs;
