@@ -1,3 +1,4 @@
+import type { Resource } from '../model/resource.ts';
 import type { ServiceRef } from './engineCluster/spec.ts';
 
 /** A Service that a resource refers to, complete. */
@@ -28,25 +29,20 @@ export interface ServicePort {
   readonly appProtocol: string;
 }
 
-/** A Service, as far as discoveries look at it. */
-export interface KnownService {
-  readonly namespace: string;
-  readonly name: string;
-  readonly uid: string;
-  /** RFC 3339. */
-  readonly creationTimestamp: string;
-  readonly labels: Readonly<Record<string, string>>;
-  readonly annotations: Readonly<Record<string, string>>;
-  /** `ClusterIP`, `ExternalName` and others. */
-  readonly type: string;
-  readonly ports: readonly ServicePort[];
-}
+/** A Service, as far as discoveries look at it; its spec is empty if only its name is known. */
+export type Service = Resource<
+  Readonly<Record<string, unknown>> & {
+    /** `ClusterIP`, `ExternalName` and others. */
+    readonly type?: string;
+    readonly ports?: readonly ServicePort[];
+  }
+>;
 
 export interface ServiceList {
   readonly synced: boolean;
   /** Reason that they cannot be read now, or null. */
   readonly reason: string | null;
-  readonly services: readonly KnownService[];
+  readonly services: readonly Service[];
 }
 
 export const SERVICE = 'Service';

@@ -1,18 +1,13 @@
 import { problemText } from '../../model/errors.ts';
 import type { GroupBindings } from '../../model/groupBindings.ts';
-import { ACTIVE_ANNOTATION, type Resource } from '../../model/resource.ts';
+import { ACTIVE_ANNOTATION, type ObjectMeta, type Resource, type ResourceKey } from '../../model/resource.ts';
 import { resourceNames } from '../../model/resourceName.ts';
 import { clusterSpecProblems } from '../engineCluster/validation.ts';
-import { type KnownService, type ServicePort, serviceUrl } from '../serviceLookup.ts';
+import { type Service, type ServicePort, serviceUrl } from '../serviceLookup.ts';
 import { type EngineClusterDiscoverySpec, WEIGHT_ANNOTATION } from './spec.ts';
 
 /** Longest message about one Service, in characters: labels and annotations are other people's. */
 const MAX_MESSAGE = 300;
-
-/** The cluster of a Service; its name is metadata.name, and the registry name as well. */
-export interface DiscoveredCluster extends Pick<Resource, 'spec'> {
-  readonly name: string;
-}
 
 /** Thrown for a Service that becomes no cluster. */
 export class ServiceNotUsable extends Error {
@@ -25,41 +20,43 @@ export class ServiceNotUsable extends Error {
   }
 }
 
-export interface DiscoveryContext {
-  readonly spec: EngineClusterDiscoverySpec;
-  readonly namespace: string;
-  readonly groups: GroupBindings;
-}
-
-export function withServiceNames(text: string, { namespace, name }: Pick<KnownService, 'namespace' | 'name'>): string {
+export function withServiceNames(text: string, { namespace, name }: Pick<ResourceKey, 'namespace' | 'name'>): string {
   return text.replaceAll('{namespace}', namespace).replaceAll('{service}', name);
 }
 
-/** The cluster of a Service by the template of a discovery. @throws ServiceNotUsable */
-export function discoveredCluster(service: KnownService, context: DiscoveryContext): DiscoveredCluster {
-  const { template, port: wanted, scheme, gatewayClassName } = context.spec;
-  const { namespace, name, type, ports } = service;
+/**
+ * The cluster of a Service by the template of a discovery. Its name is `metadata.name`, and the registry name as well.
+ * @param own namespace of the discovery
+ * @throws ServiceNotUsable
+ */
+export function discoveredCluster(
+  { metadata, spec: { type, ports = [] } }: Service,
+  { template, port: wanted, scheme, gatewayClassName }: EngineClusterDiscoverySpec,
+  own: string,
+  groups: GroupBindings,
+): { readonly name: string; readonly spec: Resource['spec'] } {
+  const { namespace, name } = metadata;
   if (type === 'ExternalName') {
     const message = 'it stands for a name outside of Kubernetes; declare such a cluster by its proxyTo';
     throw new ServiceNotUsable('ExternalName', message);
   }
   const port = portOf(ports, wanted);
-  if (port === null) {
+  if (port === undefined) {
     const present = ports.map((each) => (each.name === '' ? each.port : `${each.name} ${each.port}`));
     const missing = wanted === undefined ? 'no TCP port' : `no TCP port ${wanted}`;
     const message = `it has ${missing} (it has ${present.slice(0, 8).join(', ') || 'none'})`;
     throw new ServiceNotUsable('ServicePortNotFound', message);
   }
-  const routingGroup = groupOf(service, context);
+  const routingGroup = groupOf(metadata, template, own, groups);
   const isHttps = scheme === undefined ? isHttpsPort(port) : scheme === 'https';
   const proxyTo = serviceUrl({ name, namespace, port: port.port, scheme: isHttps ? 'https' : 'http' });
-  const weight = annotationOf(service, WEIGHT_ANNOTATION, /^[0-9]{1,5}$/, 'no weight from 0 to 10000');
-  const active = annotationOf(service, ACTIVE_ANNOTATION, /^(true|false)$/, 'neither true nor false');
+  const weight = annotationOf(metadata, WEIGHT_ANNOTATION, /^[0-9]{1,5}$/, 'no weight from 0 to 10000');
+  const active = annotationOf(metadata, ACTIVE_ANNOTATION, /^(true|false)$/, 'neither true nor false');
   const { externalUrl, maxRunningQueries, healthCheck, tls } = template;
   const fields = {
     proxyTo,
     routingGroup,
-    externalUrl: externalUrl === undefined ? undefined : withServiceNames(externalUrl, service),
+    externalUrl: externalUrl === undefined ? undefined : withServiceNames(externalUrl, metadata),
     active: active === undefined ? template.active : active === 'true',
     weight: weight === undefined ? template.weight : Number(weight),
     maxRunningQueries,
@@ -71,17 +68,15 @@ export function discoveredCluster(service: KnownService, context: DiscoveryConte
   // Whatever a Service states of itself, nothing becomes a cluster that no one could declare.
   const problems = clusterSpecProblems(spec);
   if (problems.length > 0) throw new ServiceNotUsable('InvalidCluster', problemText(problems));
-  const [clusterName] = resourceNames(withServiceNames(template.name ?? '{namespace}-{service}', service));
+  const [clusterName] = resourceNames(withServiceNames(template.name ?? '{namespace}-{service}', metadata));
   return { name: clusterName as string, spec };
 }
 
-/** The port that is meant, or null. */
-function portOf(ports: readonly ServicePort[], wanted: string | number | undefined): ServicePort | null {
+/** The port that is meant. */
+function portOf(ports: readonly ServicePort[], wanted: string | number | undefined): ServicePort | undefined {
   const usable = ports.filter(({ port, protocol }) => protocol === 'TCP' && port >= 1 && port <= 65_535);
-  const named = (name: string) => usable.find((port) => port.name === name) ?? null;
-  if (typeof wanted === 'number') return usable.find(({ port }) => port === wanted) ?? null;
-  if (typeof wanted === 'string') return named(wanted);
-  return named('http') ?? named('https') ?? usable[0] ?? null;
+  const find = (is: string | number) => usable.find(({ name, port }) => name === is || port === is);
+  return wanted === undefined ? (find('http') ?? find('https') ?? usable[0]) : find(wanted);
 }
 
 function isHttpsPort({ name, appProtocol }: ServicePort): boolean {
@@ -89,27 +84,29 @@ function isHttpsPort({ name, appProtocol }: ServicePort): boolean {
 }
 
 /** The routing group, if both the namespace of the discovery and that of the Service may have clusters in it. */
-function groupOf(service: KnownService, { spec: { template }, namespace, groups }: DiscoveryContext): string {
-  const { label, annotation } = template.routingGroupFrom ?? {};
-  const ofLabel = label === undefined ? undefined : entryOf(service.labels, label);
-  const ofAnnotation = annotation === undefined ? undefined : entryOf(service.annotations, annotation);
-  const group = ofLabel ?? ofAnnotation ?? template.routingGroup;
+function groupOf(
+  { namespace, labels, annotations }: ObjectMeta,
+  { routingGroup, routingGroupFrom: { label, annotation } = {} }: EngineClusterDiscoverySpec['template'],
+  own: string,
+  groups: GroupBindings,
+): string {
+  const group = entryOf(labels, label) ?? entryOf(annotations, annotation) ?? routingGroup;
   if (group === undefined) {
     const source = label === undefined ? `annotation ${annotation}` : `label ${label}`;
     throw new ServiceNotUsable('NoRoutingGroup', `it has no ${source}, and template.routingGroup is not set`);
   }
-  const message = groups.joinRefusal(namespace, group) ?? groups.joinRefusal(service.namespace, group);
+  const message = groups.joinRefusal(own, group) ?? groups.joinRefusal(namespace, group);
   if (message !== null) throw new ServiceNotUsable('GroupNotAllowed', message);
   return group;
 }
 
 /** The annotation of a Service; undefined without it. @throws ServiceNotUsable if it is not of the form */
-function annotationOf({ annotations }: KnownService, key: string, form: RegExp, mistake: string): string | undefined {
+function annotationOf({ annotations }: ObjectMeta, key: string, form: RegExp, mistake: string): string | undefined {
   const text = entryOf(annotations, key);
   if (text === undefined || form.test(text)) return text;
   throw new ServiceNotUsable('InvalidAnnotation', `its annotation ${key} is ${mistake}`);
 }
 
-function entryOf(values: Readonly<Record<string, string>>, key: string): string | undefined {
+function entryOf(values: ObjectMeta['labels'] = {}, key = ''): string | undefined {
   return Object.hasOwn(values, key) ? values[key] : undefined;
 }

@@ -102,38 +102,28 @@ export const engineClusterDiscovery: ResourceKind<DiscoveryOutcome> = {
   },
 };
 
-const accept = accepted('the discovery is valid');
-const unsupported = notAccepted(
-  'DiscoveryUnsupported',
-  'a discovery needs resources.source: kubernetes; without it nothing is discovered: declare each cluster instead',
-);
-
-function discoveryOutcome(
-  resource: Resource,
-  settings: Pick<ProgramSettings, 'policy' | 'discoveries'>,
-): DiscoveryOutcome {
-  const acceptance = acceptanceOf(resource, settings);
+function discoveryOutcome(resource: Resource, { policy, discoveries }: ProgramSettings): DiscoveryOutcome {
+  const { metadata, spec } = resource;
+  const acceptance = acceptanceOf();
+  const isAccepted = acceptance.status === 'True';
   return {
-    ...outcomeOf(resource),
-    registryName: resource.metadata.name,
-    acceptance,
-    spec: acceptance.status === 'True' ? (resource.spec as EngineClusterDiscoverySpec) : null,
-    report: settings.discoveries?.report(resource.metadata.uid) ?? null,
+    ...{ ...outcomeOf(resource), registryName: metadata.name, acceptance },
+    spec: isAccepted ? (spec as EngineClusterDiscoverySpec) : null,
+    report: discoveries?.report(metadata.uid) ?? null,
   };
+  function acceptanceOf(): Acceptance {
+    const problems = discoveryProblems(spec);
+    if (problems.length > 0) return notAccepted('InvalidSpec', problemText(problems));
+    if (discoveries === undefined) return notAccepted('DiscoveryUnsupported', UNSUPPORTED);
+    const { routingGroup } = (spec as EngineClusterDiscoverySpec).template;
+    const message = routingGroup === undefined ? null : policy.groups.joinRefusal(metadata.namespace, routingGroup);
+    if (message !== null) return groupNotAllowed({ field: 'template.routingGroup', message });
+    return accepted('the discovery is valid');
+  }
 }
 
-function acceptanceOf(
-  { metadata, spec }: Resource,
-  { policy, discoveries }: Pick<ProgramSettings, 'policy' | 'discoveries'>,
-): Acceptance {
-  const problems = discoveryProblems(spec);
-  if (problems.length > 0) return notAccepted('InvalidSpec', problemText(problems));
-  if (discoveries === undefined) return unsupported;
-  const { routingGroup } = (spec as EngineClusterDiscoverySpec).template;
-  const message = routingGroup === undefined ? null : policy.groups.joinRefusal(metadata.namespace, routingGroup);
-  return message === null ? accept : groupNotAllowed({ field: 'template.routingGroup', message });
-}
-
+const UNSUPPORTED =
+  'a discovery needs resources.source: kubernetes; without it nothing is discovered: declare each cluster instead';
 const pending = conditionState('Unknown', 'Pending', 'the Services have not been read yet');
 
 /** Stands for any Service: names of Services are labels of DNS. */

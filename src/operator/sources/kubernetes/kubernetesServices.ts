@@ -2,7 +2,8 @@ import type { Logger } from 'pino';
 import {
   type Address,
   ALL_NAMESPACES,
-  type KnownService,
+  SERVICE,
+  type Service,
   type ServiceList,
   type ServiceLists,
   type ServiceLookup,
@@ -14,6 +15,7 @@ import type { Clock, Random } from '../../../model/clock.ts';
 import { Informer } from './informer.ts';
 import type { KubeApi, KubeObject } from './kubeApi.ts';
 import { kubePath } from './kubeRequests.ts';
+import { resourceOfObject } from './kubeResource.ts';
 
 /** Services that are followed by one list: as many as the largest clusters have. */
 const MAX_SERVICES = 20_000;
@@ -112,7 +114,9 @@ export class KubernetesServices implements ServiceLookup, ServiceLists {
   }
 }
 
-interface SlimSpec extends Pick<KnownService, 'type' | 'ports'> {
+interface SlimSpec {
+  readonly type: string;
+  readonly ports: readonly ServicePort[];
   readonly externalName: unknown;
 }
 
@@ -141,8 +145,4 @@ function slimService({ metadata, spec = {} }: KubeObject): KubeObject {
   };
 }
 
-function serviceOfObject({ metadata, spec }: KubeObject): KnownService {
-  const { name, namespace = '', uid, creationTimestamp = '', labels = {}, annotations = {} } = metadata;
-  const { type, ports } = spec as unknown as SlimSpec;
-  return { namespace, name, uid, creationTimestamp, labels, annotations, type, ports };
-}
+const serviceOfObject = (object: KubeObject) => resourceOfObject(SERVICE, object) as Service;
