@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { FastifyRequest } from 'fastify';
-import { type Static, Type } from 'typebox';
+import { Type } from 'typebox';
 import { routingRule } from '../kinds/routingRule/kind.ts';
-import { GatewayError } from '../model/errors.ts';
-import { auditText } from '../operator/audit/auditText.ts';
+import { auditText } from '../operator/audit/operatorAudit.ts';
 import type { ChangedThing } from '../operator/registry/resourceWrites.ts';
+import { absenceDigest } from '../operator/sources/resourceDigest.ts';
 import { type AuditEntry, type AuditFilter, type AuditSource, auditActions, auditSources } from '../store/audit.ts';
 import type { ApiContext, StoreContext } from './apiContext.ts';
-import { pathOf } from './errors.ts';
+import { malformed, pathOf } from './errors.ts';
 import { routes } from './routes.ts';
 import { type Answer, iso, list, oneOf, optionalTextField, textField, textOrNull, time } from './schemas.ts';
 
@@ -46,9 +46,9 @@ export type AuditPage = Answer<typeof AuditPage>;
 const DEFAULT_LIMIT = 50;
 const MAX_LIMIT = 100;
 
-const exact = (description: string) => Type.Optional(Type.String({ maxLength: 256, description }));
+const exact = (description: string) => optionalTextField({ maxLength: 256, description });
 const instant = (description: string) =>
-  Type.Optional(Type.String({ maxLength: 40, description: `${description} RFC 3339, or milliseconds since 1970.` }));
+  optionalTextField({ maxLength: 40, description: `${description} RFC 3339, or milliseconds since 1970.` });
 
 const Filter = Type.Object({
   id: exact('Id of a change: that one alone.'),
@@ -67,10 +67,13 @@ const Filter = Type.Object({
   from: instant('Changes at or after this time.'),
   to: instant('Changes before this time.'),
   limit: optionalTextField({
-    pattern: '^[0-9]{1,4}$',
+    pattern: '^0*([1-9][0-9]?|100)$',
     description: `How many, 1 to ${MAX_LIMIT}; ${DEFAULT_LIMIT} by default.`,
   }),
-  after: exact('`next` of the page before.'),
+  after: optionalTextField({
+    pattern: '^[0-9]{1,15}[.][0-9A-Za-z_-]{1,64}$',
+    description: '`next` of the page before.',
+  }),
 });
 
 /** Routes of the audit: user, object, time and address of changes (docs/authentication.md#audit). */
@@ -81,40 +84,25 @@ export function auditRoutes(api: StoreContext): void {
     returns: ['A page of changes.', AuditPage],
     errors: [503],
     handle: async ({ query }): Promise<AuditPage> => {
-      const limit = Number(query.limit ?? DEFAULT_LIMIT);
-      if (limit < 1 || limit > MAX_LIMIT) throw wrong('limit', `must be from 1 to ${MAX_LIMIT}`);
-      const after = query.after === undefined ? {} : { after: placeOf(query.after) };
-      const entries = await api.store.audit.list(filterOf(query), { limit: limit + 1, ...after });
-      const shown = entries.slice(0, limit);
+      const { limit = DEFAULT_LIMIT, after, from, to, ...texts } = query;
+      const filter = { ...texts, ...timeOf('from', from), ...timeOf('to', to) };
+      const [at, id = ''] = after?.split('.') ?? [];
+      const place = at === undefined ? null : { at: Number(at), id };
+      const entries = await api.store.audit.list(filter, Number(limit) + 1, place);
+      const shown = entries.slice(0, Number(limit));
       const last = shown.at(-1);
-      const next = entries.length <= limit || last === undefined ? null : `${last.at}.${last.id}`;
+      const next = entries.length === shown.length || last === undefined ? null : `${last.at}.${last.id}`;
       return { changes: shown.map(changeOf), next };
     },
   });
 }
 
-function filterOf({ limit: _limit, after: _after, from, to, ...texts }: Static<typeof Filter>): AuditFilter {
-  const range = {
-    ...(from === undefined ? {} : { from: timeOf('from', from) }),
-    ...(to === undefined ? {} : { to: timeOf('to', to) }),
-  };
-  return { ...(texts as AuditFilter), ...range };
-}
-
-function timeOf(field: string, text: string): number {
+/** A bound of the times as a filter. */
+function timeOf(field: 'from' | 'to', text: string | undefined): Pick<AuditFilter, 'from' | 'to'> {
+  if (text === undefined) return {};
   const time = /^\d{1,15}$/.test(text) ? Number(text) : Date.parse(text);
-  if (Number.isNaN(time)) throw wrong(field, 'must be a time as 2026-01-31T12:00:00Z, or milliseconds since 1970');
-  return Math.floor(time);
-}
-
-function placeOf(text: string): Pick<AuditEntry, 'at' | 'id'> {
-  const [, at, id] = /^(\d{1,15})\.([\w-]{1,64})$/.exec(text) ?? [];
-  if (at === undefined || id === undefined) throw wrong('after', 'must be the "next" of the page before');
-  return { at: Number(at), id };
-}
-
-function wrong(field: string, message: string): GatewayError {
-  return new GatewayError('EG_MALFORMED', `${field} ${message}.`, { field });
+  if (!Number.isNaN(time)) return { [field]: Math.floor(time) };
+  throw malformed([{ field, message: 'must be a time as 2026-01-31T12:00:00Z, or milliseconds since 1970' }]);
 }
 
 function changeOf({ at, namespace, before, after, resource: _, digest: __, ...entry }: AuditEntry): AuditedChange {
@@ -122,8 +110,8 @@ function changeOf({ at, namespace, before, after, resource: _, digest: __, ...en
     ...entry,
     at: iso(at),
     namespace: namespace === '' ? null : namespace,
-    before: before === null ? null : JSON.parse(before),
-    after: after === null ? null : JSON.parse(after),
+    before: JSON.parse(before ?? 'null'),
+    after: JSON.parse(after ?? 'null'),
   };
 }
 
@@ -185,56 +173,47 @@ export function auditCalls(api: ApiContext, isWrite: (request: FastifyRequest) =
     // None if they cannot be asked for now: the change is made, and reported without them.
     const roles = [...((await caller?.roles().catch(() => null)) ?? [])];
     const by = { user, recognisedBy, roles, address, call: `${method} ${path}`, requestId, manager: null };
-    const entryOf = (
-      { object, regarding, before, after }: Change,
-      action: AuditEntry['action'],
-      { kind, name }: NonNullable<Change['subject']>,
-      digest: string | null,
-    ): AuditEntry => {
-      const resource = regarding === 'gateway' ? null : regarding;
-      return {
-        ...{ id: randomUUID(), at: clock.now(), source: 'rest', action, kind, name, object, digest, ...by },
-        namespace: resource?.namespace ?? '',
-        // A rule of the rules file has no resource, and is known by its name.
-        resource: resource?.name ?? (digest === null ? '' : name),
-        ...{ before: auditText(before), after: auditText(after) },
-      };
-    };
-    for (const change of changes) {
+    const content = { query: request.query, sent: sentBody(request) };
+    const subjectOfCall = { kind: 'Call', name: path };
+    const whole = { object: by.call, subject: subjectOfCall, regarding: null, before: undefined, after: content };
+    for (const change of changes.length === 0 ? [whole] : changes) {
       const { object, subject, regarding, before, after } = change;
-      logger.info({ audit: { ...call, roles, object, before, after } }, 'changed');
-      if (auditWriter !== null && subject !== null && !isDeepStrictEqual(before, after)) {
+      logger.info(
+        { audit: { ...call, ...(change === whole ? content : { roles, object, before, after }) } },
+        'changed',
+      );
+      if (subject !== null && !isDeepStrictEqual(before, after)) {
         const action = before === null ? 'create' : after === null ? 'delete' : 'change';
-        const digest = await digestAfter(api, change).catch(() => null);
-        auditWriter.add(entryOf(change, action, subject, digest));
+        auditWriter?.add({
+          ...{ id: randomUUID(), at: clock.now(), source: 'rest', action },
+          ...{ ...subject, object, ...(await leftBy(api, change)), ...by },
+          ...{ before: auditText(before), after: auditText(after) },
+        });
       }
       if (regarding === null || user === null || recognisedBy === null) continue;
       onChange({ object, regarding, before, after, user, recognisedBy, roles });
     }
-    if (changes.length > 0) return;
-    const after = { query: request.query, sent: sentBody(request) };
-    logger.info({ audit: { ...call, ...after } }, 'changed');
-    const wholeCall = { object: `${method} ${path}`, subject: null, regarding: null, before: null, after };
-    auditWriter?.add(entryOf(wholeCall, 'change', { kind: 'Call', name: path }, null));
   });
 }
 
-/** Digest of what a call left of a resource or a rule of the rules file, so that the same change is not recorded as one of its source. */
-async function digestAfter({ operator }: ApiContext, { subject, regarding }: Change): Promise<string | null> {
-  const audit = operator?.audit;
-  if (audit == null || regarding === null) return null;
-  if (regarding !== 'gateway') return audit.digestOfResource(regarding, regarding.uid);
-  return subject?.kind === routingRule.kind ? await audit.digestOfFileRule(subject.name) : null;
+/** Returns the digest of what a call left of a resource or a rule of the rules file, so that the same change is not recorded as one of its source. */
+async function leftBy({ operator }: ApiContext, { subject, regarding, after }: Change) {
+  if (regarding !== null && regarding !== 'gateway') {
+    const { digest = null, uid, namespace, name: resource } = regarding;
+    return { digest: after === null ? absenceDigest(uid) : digest, namespace, resource };
+  }
+  // A rule of the rules file has no resource, and is known by its name.
+  const name = regarding === 'gateway' && subject?.kind === routingRule.kind ? subject.name : '';
+  const digest = name === '' ? null : await operator?.audit?.digestOfFileRule(name).catch(() => null);
+  return { digest: digest ?? null, namespace: '', resource: name };
 }
 
-function sentBody(request: FastifyRequest): unknown {
-  const body = request.body;
+function sentBody({ body }: FastifyRequest): unknown {
   if (!Buffer.isBuffer(body)) return body ?? null;
   if (body.length > MAX_BODY) return `${body.length} bytes`;
-  const text = body.toString();
   try {
-    return JSON.parse(text);
+    return JSON.parse(body.toString());
   } catch {
-    return text;
+    return body.toString();
   }
 }

@@ -26,9 +26,7 @@ export type Operator = Awaited<ReturnType<typeof createOperator>>;
 /** Makes the operator for the configured source of resources. */
 export async function createOperator(options: OperatorOptions) {
   const metrics = operatorMetrics(options.metrics, options.kinds);
-  const changes = new ExternalChanges(options.clock, options.logger, metrics, (change) =>
-    audit?.recordExternalChange(change),
-  );
+  const changes = new ExternalChanges(options.clock, options.logger, metrics);
   const parts = await sourceParts(options, changes);
   const { leadership, kubernetes } = parts;
   const source = parts.source.selecting(selectionOf(options.resources));
@@ -51,26 +49,14 @@ export async function createOperator(options: OperatorOptions) {
       if (condition.type !== 'Accepted' || condition.status !== 'False') return;
       logger.warn({ resource: keyTextOf(resource), reason: condition.reason }, `not accepted: ${condition.message}`);
     },
-    onEnded: (before) => audit?.recordEnded(before),
+    onEnded: (before, after) => audit?.recordEnded(before, after),
     onRefresh: () => {
       audit?.note();
       discoveries?.request();
     },
   });
-  const { auditWriter: writer, rulesFile } = options;
   const audit: OperatorAudit | null =
-    writer === undefined
-      ? null
-      : new OperatorAudit({
-          repository: store.audit,
-          writer,
-          source,
-          leadership,
-          controller,
-          rulesFile,
-          clock,
-          logger,
-        });
+    options.auditWriter === undefined ? null : new OperatorAudit(options, source, leadership, controller);
   const writes = new ResourceWrites(source, controller, table, policy, clock, options.apiWrites);
   const registry = new ResourceClusterRegistry(writes);
   const limits = new LimitRegistry(writes, options.admissionCounts ?? noCounts);

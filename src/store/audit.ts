@@ -1,4 +1,4 @@
-import type { Kind, ResourceKey } from '../model/resource.ts';
+import type { ResourceKey } from '../model/resource.ts';
 
 /** Source of a change: `gateway` is the gateway itself, `database` another program that wrote into its tables. */
 export const auditSources = ['rest', 'kubernetes', 'file', 'database', 'gateway'] as const;
@@ -38,34 +38,22 @@ export interface AuditEntry {
   readonly before: string | null;
   /** JSON; null: it is gone. */
   readonly after: string | null;
-  /** Of what the source has of it afterwards; null if the source has nothing of it. */
+  /** Of what a call, or the gateway itself, left of a resource; null for other changes. */
   readonly digest: string | null;
 }
 
 /** Filters of the audit; absent means any. Times in milliseconds, `from` inclusive, `to` exclusive. */
-export interface AuditFilter {
-  readonly id?: string;
-  readonly kind?: string;
-  readonly namespace?: string;
-  readonly name?: string;
-  readonly user?: string;
-  readonly manager?: string;
-  readonly source?: AuditSource;
+export type AuditFilter = Partial<
+  Pick<AuditEntry, 'id' | 'kind' | 'namespace' | 'name' | 'source'> & Record<'user' | 'manager', string>
+> & {
   /** Matching of texts: `prefix` matches the beginning of all but id and source. Default: exact. */
   readonly match?: 'exact' | 'prefix';
   readonly from?: number;
   readonly to?: number;
-}
-
-/** Which of the entries found are wanted: those after one in the order, which begins with the newest. */
-export interface AuditEntryPage {
-  readonly limit: number;
-  readonly after?: Pick<AuditEntry, 'at' | 'id'>;
-}
+};
 
 /** Audit state of a resource of the source: a row of `eg_audited`. */
 export interface AuditMark extends ResourceKey {
-  readonly kind: Kind;
   readonly title: string;
   readonly uid: string;
   readonly digest: string;
@@ -73,22 +61,14 @@ export interface AuditMark extends ResourceKey {
   readonly writers: string;
   /** When that was noted, milliseconds since 1970. */
   readonly noted: number;
-}
-
-/** A mark with what the resource said: JSON as entries have it. */
-export interface AuditedState extends AuditMark {
+  /** JSON as entries have it. */
   readonly state: string;
 }
 
 export interface SourceChange {
   readonly key: ResourceKey;
-  /** Digest of the mark that it was compared with; null: there was none. */
-  readonly from: string | null;
   /** New state; null: the resource is deleted. */
-  readonly to: AuditedState | null;
-  /** The entry, without what the mark remembers as before; null: a user recorded the change already. */
-  readonly entry: Omit<AuditEntry, 'before'> | null;
+  readonly to: AuditMark | null;
+  /** Null: no change, or one that a call recorded. */
+  readonly entry: AuditEntry | null;
 }
-
-/** `stale`: a mark is another by now, so that another user recorded the change; the others are recorded. */
-export type SourceChangeResult = 'recorded' | 'stale' | 'fenced';

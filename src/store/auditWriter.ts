@@ -3,9 +3,8 @@ import type { Logger } from 'pino';
 import type { AuditEntry } from './audit.ts';
 import type { AuditRepository } from './auditRepository.ts';
 
-/** Limits of the queue, in characters of entries, and in entries. */
+/** Limit of the queue, in characters of entries. */
 const MAX_WAITING_CHARACTERS = 8_000_000;
-const MAX_WAITING = 10_000;
 const BATCH = 50;
 /** Time before the next try while the database is unavailable, in milliseconds. */
 const RETRY_MS = 1_000;
@@ -17,7 +16,7 @@ const TRIM_AFTER = 500;
  * bound: beyond it, and where the process ends before the database is back, only the log has them.
  */
 export class AuditWriter {
-  readonly #repository: Pick<AuditRepository, 'insert' | 'deleteBeyond'>;
+  readonly #repository: AuditRepository;
   readonly #maxEntries: number;
   readonly #logger: Logger;
   readonly #waiting: AuditEntry[] = [];
@@ -28,7 +27,7 @@ export class AuditWriter {
   #dropped = 0;
 
   /** @param maxEntries `audit.maxEntries` */
-  constructor(repository: Pick<AuditRepository, 'insert' | 'deleteBeyond'>, maxEntries: number, logger: Logger) {
+  constructor(repository: AuditRepository, maxEntries: number, logger: Logger) {
     this.#repository = repository;
     this.#maxEntries = maxEntries;
     this.#logger = logger;
@@ -37,7 +36,7 @@ export class AuditWriter {
   /** Takes an entry. Never throws, never waits. */
   add(entry: AuditEntry): void {
     const size = sizeOf(entry);
-    if (this.#waiting.length >= MAX_WAITING || this.#characters + size > MAX_WAITING_CHARACTERS) {
+    if (this.#characters + size > MAX_WAITING_CHARACTERS) {
       if (this.#dropped === 0) this.#logger.warn('audit buffer full; further entries are in the log only');
       this.#dropped += 1;
       return;
@@ -50,8 +49,7 @@ export class AuditWriter {
   }
 
   async close(timeoutMs: number): Promise<void> {
-    const over = sleep(timeoutMs, undefined, { ref: false });
-    await Promise.race([this.#writing, over]);
+    await Promise.race([this.#writing, sleep(timeoutMs, undefined, { ref: false })]);
     this.#stop.abort();
     await this.#writing;
     if (this.#waiting.length === 0) return;
@@ -59,8 +57,9 @@ export class AuditWriter {
   }
 
   async #writeAll(): Promise<void> {
+    const { signal } = this.#stop;
     let isFailing = false;
-    while (this.#waiting.length > 0 && !this.#stop.signal.aborted) {
+    while (this.#waiting.length > 0 && !signal.aborted) {
       const batch = this.#waiting.slice(0, BATCH);
       try {
         await this.#repository.insert(batch);
@@ -69,23 +68,16 @@ export class AuditWriter {
         if (isFailing || this.#dropped > 0) this.#logger.info({ dropped: this.#dropped }, 'audit writes restored');
         isFailing = false;
         this.#dropped = 0;
-        await this.#trim(batch.length);
+        // Keeps a client that changes things again and again from filling the table until the retention runs.
+        this.#sinceTrim += batch.length;
+        if (this.#sinceTrim >= TRIM_AFTER) await this.#repository.deleteBeyond(this.#maxEntries);
+        this.#sinceTrim %= TRIM_AFTER;
       } catch (error) {
         if (!isFailing) this.#logger.warn({ err: error }, 'failed to write audit; entries buffered');
         isFailing = true;
-        await sleep(RETRY_MS, undefined, { signal: this.#stop.signal, ref: false }).catch(() => undefined);
+        await sleep(RETRY_MS, undefined, { signal, ref: false }).catch(() => undefined);
       }
     }
-  }
-
-  /** Keeps a client that changes things again and again from filling the table until the retention runs. */
-  async #trim(written: number): Promise<void> {
-    this.#sinceTrim += written;
-    if (this.#sinceTrim < TRIM_AFTER) return;
-    this.#sinceTrim = 0;
-    await this.#repository
-      .deleteBeyond(this.#maxEntries)
-      .catch((error: unknown) => this.#logger.warn({ err: error }, 'failed to delete old audit entries'));
   }
 }
 

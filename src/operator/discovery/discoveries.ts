@@ -42,7 +42,7 @@ const NOT_LISTED = 'not listed yet';
 /** A discovery over time: if it loses most of its Services, their clusters stay until that is confirmed. */
 interface Scan {
   readonly guard: DeletionGuard;
-  /** Result of the last look; null before the first. */
+  /** Result of the last scan; null before the first. */
   report: DiscoveryReport | null;
   /** Reason why clusters could not be written the last time; null: they were. */
   reason: string | null;
@@ -188,10 +188,10 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
     guard.forgive(new Set(), clock.monotonic());
     const clusterOf = (service: Service) => discoveredCluster(service, spec, namespace, policy.groups);
     const plan = clusterPlan(served, resource, clusterOf, owned, this.#holderIn(namespace, uid));
-    const held = guard.held.reduce((sum, each) => sum + each.held, 0);
+    const heldCount = guard.held.reduce((sum, each) => sum + each.held, 0);
     const conflicts = plan.findings.filter(({ reason }) => reason === 'NameConflict').length;
     const counts = { services: served.length, clusters: plan.settled, conflicts };
-    const report = { counts, references, discovered: discoveredState(served.length, plan, held, scan.reason) };
+    const report = { counts, references, discovered: discoveredState(served.length, plan, heldCount, scan.reason) };
     if (!isDeepStrictEqual(report, scan.report)) {
       scan.report = report;
       writes.controller.scheduleRefresh();
@@ -304,21 +304,21 @@ function matchingServices(
   const pending = read.filter(({ synced }) => !synced).map(({ namespace }) => namespace);
   const isRead = (each: string) => !isInScope(each) || !pending.includes(mayAll ? ALL_NAMESPACES : each);
   const services = read.flatMap((list) => list.services.filter(isMatch));
-  const found = (references: State) => ({ services, isInScope, isRead, references });
+  const withState = (references: State) => ({ services, isInScope, isRead, references });
   const refused = [...named].filter((each) => !permitted.includes(each)).slice(0, LISTED);
   if (refused.length > 0) {
     const message = `the Services of ${refused.join(', ')} may not be looked at; have the namespace added to resources.discovery.namespaces of the gateway's configuration, or take it out of spec.namespaces`;
-    return found(conditionState('False', 'NamespaceNotAllowed', message));
+    return withState(conditionState('False', 'NamespaceNotAllowed', message));
   }
   const failing = read.find(({ reason }) => reason !== null && reason !== NOT_LISTED);
   if (failing !== undefined) {
     const where = failing.namespace === ALL_NAMESPACES ? 'all namespaces' : failing.namespace;
     const message = `the Services of ${where} cannot be read: ${failing.reason}`;
-    return found(conditionState('False', 'ServicesUnavailable', message));
+    return withState(conditionState('False', 'ServicesUnavailable', message));
   }
   if (pending.length === 0)
-    return found(conditionState('True', 'ResolvedRefs', 'the Services of its namespaces are followed'));
-  return found(conditionState('Unknown', 'Pending', `the Services of ${pending.join(', ')} are being read`));
+    return withState(conditionState('True', 'ResolvedRefs', 'the Services of its namespaces are followed'));
+  return withState(conditionState('Unknown', 'Pending', `the Services of ${pending.join(', ')} are being read`));
 }
 
 const operators = { In: 'in', NotIn: 'notIn', Exists: 'exists', DoesNotExist: 'doesNotExist' } as const;
@@ -357,9 +357,9 @@ function clusterPlan(
     `${byService.has(titleOf(each)) ? 0 : 1} ${each.metadata.creationTimestamp} ${titleOf(each)}`;
   for (const each of services.toSorted((a, b) => (rank(a) < rank(b) ? -1 : 1))) {
     const service = titleOf(each);
-    const known = byService.get(service);
+    const clusterName = byService.get(service);
     if (each.spec.ports === undefined) {
-      if (known !== undefined) names.set(known, service);
+      if (clusterName !== undefined) names.set(clusterName, service);
       continue;
     }
     try {

@@ -159,6 +159,8 @@ function changeEvent(
   lease: { readonly namespace: string; readonly name: string },
 ): EventDraft | null {
   if (isDeepStrictEqual(before, after)) return null;
+  const isOfLease = regarding === 'gateway';
+  const { digest: _, ...reference } = isOfLease ? { ...lease, kind: 'Lease', digest: undefined } : regarding;
   const [was, is] = [fieldsOf(before), fieldsOf(after)];
   const fields = [...new Set([...Object.keys(was), ...Object.keys(is)])];
   const changed = fields.filter((field) => !isDeepStrictEqual(was[field], is[field]));
@@ -174,10 +176,7 @@ function changeEvent(
   const past = verb === 'Add' ? 'Added' : `${verb}d`;
   const who = `${user} (${[roles.join(', '), recognisedBy].filter((part) => part !== '').join('; ')})`;
   return {
-    regarding:
-      regarding === 'gateway'
-        ? { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', ...lease }
-        : { apiVersion: API_GROUP_VERSION, ...regarding },
+    regarding: { apiVersion: isOfLease ? 'coordination.k8s.io/v1' : API_GROUP_VERSION, ...reference },
     action: verb,
     reason: `${past}ByRest`,
     note: cutBytes(`${who} ${past.toLowerCase()} ${object}: ${values.join(', ')}`, MAX_NOTE),

@@ -71,8 +71,8 @@ export interface ControllerOptions extends ProgramSettings {
   /** `resources.massDeletion`. */
   readonly deletionGuard: DeletionGuardSettings;
   readonly changes: ExternalChanges;
-  /** Called when annotations of a resource were removed as their effect had ended, with the resource as it was. */
-  readonly onEnded?: (before: Resource) => void;
+  /** Called when annotations of a resource were removed as their effect had ended. */
+  readonly onEnded?: (before: Resource, after: Resource) => void;
   /** Called after each refresh of the table: resources may have changed. Must not throw. */
   readonly onRefresh?: () => void;
   /** Losses of what resources are made of, which are confirmed with those of resources. */
@@ -404,8 +404,7 @@ export class Controller {
     if (names.length === 0) return;
     const annotations = Object.fromEntries(names.map((name) => [name, null]));
     try {
-      await annotate(source, key, annotations, resource.metadata.resourceVersion);
-      onEnded?.(resource);
+      onEnded?.(resource, await annotate(source, key, annotations, resource.metadata.resourceVersion));
     } catch (error) {
       // The resource changed again: its next reconcile looks again.
       if (error instanceof VersionConflict) return;

@@ -25,24 +25,16 @@ export class ExternalChanges {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #metrics: Pick<OperatorMetrics, 'foreignWrites'>;
-  readonly #onAdopted: (change: ExternalChange) => void;
   /** The last change that was overwritten, by `keyText`. */
   readonly #overruled = new Map<
     string,
     { readonly message: string; readonly generation: number; readonly at: number }
   >();
 
-  /** @param onAdopted called with each change that was taken over; must not throw */
-  constructor(
-    clock: Clock,
-    logger: Logger,
-    metrics: Pick<OperatorMetrics, 'foreignWrites'>,
-    onAdopted: (change: ExternalChange) => void = () => undefined,
-  ) {
+  constructor(clock: Clock, logger: Logger, metrics: Pick<OperatorMetrics, 'foreignWrites'>) {
     this.#clock = clock;
     this.#logger = logger;
     this.#metrics = metrics;
-    this.#onAdopted = onAdopted;
   }
 
   report(change: ExternalChange): void {
@@ -52,7 +44,6 @@ export class ExternalChanges {
     this.#metrics.foreignWrites.inc({ outcome });
     if (outcome === 'adopted') {
       this.#logger.info(facts, 'external change of gateway_backend adopted');
-      this.#onAdopted(change);
       return;
     }
     this.#logger.warn({ ...facts, outcome }, 'external change of gateway_backend overwritten');

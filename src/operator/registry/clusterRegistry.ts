@@ -31,7 +31,6 @@ import {
   digestOfJson,
   type ResourceReference,
   type ResourceWrites,
-  referenceTo,
   type WriteContext,
 } from './resourceWrites.ts';
 
@@ -183,9 +182,9 @@ export class ResourceClusterRegistry {
     if (acceptance?.reason === 'NameConflict') {
       throw new GatewayError('EG_CONFLICT', acceptance.message, { field: 'name' });
     }
-    const { pending } = await this.#writes.settle(resource);
+    const written = await this.#writes.settle(resource);
     const listed = this.get(name);
-    if (listed !== null) return { cluster: listed, pending, resource: referenceTo(resource) };
+    if (listed !== null) return { ...written, cluster: listed };
     const why = acceptance?.message ?? 'it was deleted meanwhile';
     throw new GatewayError('EG_CONFLICT', `the cluster ${name} is stored but not routed: ${why}`);
   }

@@ -11,6 +11,7 @@ import { type Kind, keyOf, type Resource, type ResourceKey } from '../../model/r
 import { registryNameOf, resourceNames } from '../../model/resourceName.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { Controller } from '../reconcile/controller.ts';
+import { writeDigest } from '../sources/resourceDigest.ts';
 import {
   isEmptyChange,
   noSuchResource,
@@ -42,6 +43,8 @@ export interface SpecWriteContext {
 export interface ResourceReference extends ResourceKey {
   readonly uid: string;
   readonly resourceVersion: string;
+  /** Of what a call left, for the audit. */
+  readonly digest?: string;
 }
 
 /** A write of a resource. */
@@ -221,7 +224,8 @@ export class ResourceWrites {
     const pending = (await this.controller.whenStored(resource)) === 'pending';
     // What follows looks through all resources again.
     await nextTurn();
-    return { pending, resource: referenceTo(resource) };
+    const digest = writeDigest(resource, this.source.writers(resource));
+    return { pending, resource: { ...referenceTo(resource), digest } };
   }
 
   /** Creates a resource with a spec that is sent whole, or changes the present one. */

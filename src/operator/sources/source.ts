@@ -50,12 +50,6 @@ export interface FieldWriter {
   readonly time: string;
 }
 
-/** A resource as a write of this process left it. */
-export interface WrittenResource {
-  readonly resource: Resource;
-  readonly writers: readonly FieldWriter[];
-}
-
 export interface NewResource extends ResourceKey {
   readonly spec: Readonly<Record<string, unknown>>;
   readonly labels?: Readonly<Record<string, string>>;
@@ -206,14 +200,9 @@ export abstract class ResourceSource {
     return this.get(key) === null ? null : { place: this.placeOf(key), managers: [] };
   }
 
-  /** Authors of a resource's changes; empty if the source does not know them. */
-  writers(_key: ResourceKey): readonly FieldWriter[] {
+  /** Authors of the changes of a resource, as this source has read or written it; empty if the source does not know them. */
+  writers(_resource: Resource): readonly FieldWriter[] {
     return [];
-  }
-
-  /** Returns what the last create or apply of this process left; null if it deleted the resource since, or the source does not know writers. */
-  lastWrite(_key: ResourceKey): WrittenResource | null {
-    return null;
   }
 
   /** Registers a listener for changed keys; the response removes it. */

@@ -1,5 +1,4 @@
 import { isDeepStrictEqual } from 'node:util';
-import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import type { KindRegistry } from '../../../kinds/kindRegistry.ts';
 import type { Clock, Random } from '../../../model/clock.ts';
@@ -25,7 +24,6 @@ import {
   resourceExists,
   type SourceState,
   VersionConflict,
-  type WrittenResource,
 } from '../source.ts';
 import { Informer } from './informer.ts';
 import { type KubeApi, type KubeObject, kindPath } from './kubeApi.ts';
@@ -33,8 +31,6 @@ import { fieldConflicts, fieldOwned, isUnavailable, kubeCode, unavailable, write
 import { fieldWriters, onlyStatusDiffers, resourceOfObject, specManagers } from './kubeResource.ts';
 
 const STATUS_FIELD_MANAGER = 'engine-gateway';
-/** Resources of which the last own write is kept, for the audit of the calls that made them. */
-const MAX_WRITTEN = 1_000;
 
 export interface KubernetesSourceOptions {
   readonly api: KubeApi;
@@ -60,10 +56,9 @@ export class KubernetesSource extends ResourceSource {
   readonly #informers: ReadonlyMap<string, Informer>;
   readonly #namespaces: readonly (string | null)[];
   readonly #resources = new WeakMap<KubeObject, Resource>();
+  readonly #writers = new WeakMap<Resource, readonly FieldWriter[]>();
   /** By kind, and by `namespace/name`: the resource at its last change of anything but status. */
   readonly #significant = new Map<Kind, Map<string, Resource>>();
-  /** Own writes by `keyText`, oldest first. */
-  readonly #written = new LRUCache<string, WrittenResource>({ max: MAX_WRITTEN });
   /** While the response to a status of our own is taken over, which is no news. */
   #takingOwnStatus = false;
   readonly #clock: Clock;
@@ -160,12 +155,8 @@ export class KubernetesSource extends ResourceSource {
     return keyText(key);
   }
 
-  override writers(key: ResourceKey): readonly FieldWriter[] {
-    return this.#object(key)?.writers ?? [];
-  }
-
-  override lastWrite(key: ResourceKey): WrittenResource | null {
-    return this.#written.get(keyText(key)) ?? null;
+  override writers(resource: Resource): readonly FieldWriter[] {
+    return this.#writers.get(resource) ?? [];
   }
 
   protected async createResource(fresh: NewResource): Promise<Resource> {
@@ -177,7 +168,7 @@ export class KubernetesSource extends ResourceSource {
       spec,
     };
     try {
-      return this.#rememberWrite(fresh, await this.#api.create(kind, namespace, body, API_FIELD_MANAGER));
+      return this.#remember(kind, await this.#api.create(kind, namespace, body, API_FIELD_MANAGER));
     } catch (error) {
       // A creation that ends in 404 has no namespace, or no kind, to be in: not something the caller can fix.
       throw kubeCode(error) === 404 ? unavailable(error) : writeError(error, fresh);
@@ -215,7 +206,7 @@ export class KubernetesSource extends ResourceSource {
         const metadata = { resourceVersion: object.metadata.resourceVersion, annotations };
         object = await this.#api.merge(key, { metadata }, API_FIELD_MANAGER);
       }
-      return this.#rememberWrite(key, object);
+      return this.#remember(key.kind, object);
     } catch (error) {
       throw writeError(error, key);
     }
@@ -277,7 +268,6 @@ export class KubernetesSource extends ResourceSource {
       return false;
     }
     this.#informer(key).forget(current);
-    this.#written.delete(keyText(key));
     return true;
   }
 
@@ -352,12 +342,6 @@ export class KubernetesSource extends ResourceSource {
     return this.#informer(key).get(`${key.namespace}/${key.name}`);
   }
 
-  #rememberWrite(key: ResourceKey, object: KubeObject): Resource {
-    const resource = this.#remember(key.kind, object);
-    this.#written.set(keyText(key), { resource, writers: fieldWriters(object.metadata.managedFields ?? []) });
-    return resource;
-  }
-
   #remember(kind: Kind, object: KubeObject): Resource {
     this.#informer({ kind, namespace: object.metadata.namespace ?? '' }).remember(object);
     return this.#resource(kind, object);
@@ -397,6 +381,7 @@ export class KubernetesSource extends ResourceSource {
     if (existing !== undefined) return existing;
     const resource = resourceOfObject(kind, object);
     this.#resources.set(object, resource);
+    this.#writers.set(resource, object.writers ?? fieldWriters(object.metadata.managedFields ?? []));
     return resource;
   }
 }

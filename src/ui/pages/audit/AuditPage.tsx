@@ -1,5 +1,5 @@
 import { Alert, Button, Modal, Stack, Text } from '@mantine/core';
-import { useMemo } from 'react';
+import { type ReactNode, useMemo } from 'react';
 import { useSearchParams } from 'react-router';
 import { useAuditedChange, useEarlier } from '../../client/resources.ts';
 import type { AuditedChange, AuditPage as Page } from '../../client/types.ts';
@@ -14,14 +14,14 @@ import { clusterAddress, groupAddress, queryAddress, ruleAddress } from '../../c
 import { Time } from '../../components/time.tsx';
 import classes from './audit.module.css';
 
-const sources = [
-  { value: '', label: 'any' },
-  { value: 'rest', label: 'REST and pages' },
-  { value: 'kubernetes', label: 'Kubernetes' },
-  { value: 'file', label: 'file' },
-  { value: 'database', label: 'another program' },
-  { value: 'gateway', label: 'the gateway' },
-];
+const sources: Readonly<Record<AuditedChange['source'], string>> = {
+  rest: 'REST',
+  kubernetes: 'Kubernetes',
+  file: 'file',
+  database: 'another program',
+  gateway: 'the gateway',
+};
+const choices = Object.entries({ '': 'any', ...sources }).map(([value, label]) => ({ value, label }));
 
 const auditFilters = [
   { name: 'kind', label: 'Kind' },
@@ -29,7 +29,7 @@ const auditFilters = [
   { name: 'namespace', label: 'Namespace' },
   { name: 'user', label: 'User' },
   { name: 'manager', label: 'Field manager' },
-  { name: 'source', label: 'Source', choices: sources },
+  { name: 'source', label: 'Source', choices },
   { name: 'from', label: 'From', kind: 'time' },
   { name: 'to', label: 'To', kind: 'time', above: ['from', 'Must be later than "From".'] },
 ] as const satisfies readonly FilterField[];
@@ -92,56 +92,44 @@ const looks = {
 
 /** Sorting a single page would mislead. */
 function columnsOf(onOpen: (change: AuditedChange) => void): readonly Column<AuditedChange>[] {
+  const column = (header: string, cell: (change: AuditedChange) => ReactNode) => ({ id: header, header, cell });
   return [
-    { id: 'at', header: 'When', cell: ({ at }) => <Time at={Date.parse(at)} /> },
-    { id: 'who', header: 'Who', cell: (change) => <Who change={change} /> },
-    {
-      ...{ id: 'action', header: 'Did' },
-      cell: ({ action }) => <LightBadge color={looks[action].color} text={looks[action].word} />,
-    },
-    { id: 'object', header: 'What', cell: (change) => <What change={change} /> },
-    {
-      ...{ id: 'fields', header: 'Fields' },
-      cell: (change) => {
-        const { before, after, action, kind, name } = change;
-        const fields = fieldDifferences(before, after).map(({ field }) => field);
-        const shown = `${fields.slice(0, 4).join(', ')}${fields.length > 4 ? ', …' : ''}`;
-        const text = action === 'change' && shown !== '' && shown.length < 60 ? shown : 'Difference';
-        return (
-          <Button
-            size="compact-sm"
-            variant="subtle"
-            aria-label={`${text}: difference of ${kind} ${name}`}
-            onClick={() => onOpen(change)}
-          >
-            {text}
-          </Button>
-        );
-      },
-    },
+    column('When', ({ at }) => <Time at={Date.parse(at)} />),
+    column('Who', (change) => (
+      <Lines below={`${sources[change.source]}${change.address === null ? '' : ` from ${change.address}`}`}>
+        <Text size="sm">{whoOf(change)}</Text>
+      </Lines>
+    )),
+    column('Did', ({ action }) => <LightBadge color={looks[action].color} text={looks[action].word} />),
+    column('What', ({ kind, namespace, name, action }) => {
+      const address = action === 'delete' && kind !== 'RunningQuery' ? undefined : addresses[kind]?.(name);
+      return (
+        <Lines below={`${kind}${namespace === null ? '' : ` in ${namespace}`}`}>
+          {address === undefined ? <Text size="sm">{name}</Text> : <To address={address}>{name}</To>}
+        </Lines>
+      );
+    }),
+    column('Fields', (change) => {
+      const fields = fieldDifferences(change).map(({ key }) => key);
+      const shown = `${fields.slice(0, 4).join(', ')}${fields.length > 4 ? ', …' : ''}`;
+      const text = change.action === 'change' && shown !== '' && shown.length < 60 ? shown : 'Difference';
+      const label = `${text}: difference of ${change.kind} ${change.name}`;
+      return (
+        <Button size="compact-sm" variant="subtle" aria-label={label} onClick={() => onOpen(change)}>
+          {text}
+        </Button>
+      );
+    }),
   ];
 }
 
-const sourceWords: Readonly<Record<AuditedChange['source'], string>> = {
-  rest: 'REST',
-  kubernetes: 'Kubernetes',
-  file: 'file',
-  database: 'database',
-  gateway: 'the gateway itself',
-};
+const whoOf = ({ user, manager }: AuditedChange): string => user ?? manager ?? 'not known';
 
-interface ChangeProps {
-  readonly change: AuditedChange;
-}
-
-function Who({ change: { user, manager, source, address } }: ChangeProps) {
+function Lines({ below, children }: { readonly below: string; readonly children: ReactNode }) {
   return (
     <Stack gap={0} className={classes.name}>
-      <Text size="sm">{user ?? manager ?? 'not known'}</Text>
-      <Faint>
-        {sourceWords[source]}
-        {address !== null && ` from ${address}`}
-      </Faint>
+      {children}
+      <Faint>{below}</Faint>
     </Stack>
   );
 }
@@ -154,35 +142,19 @@ const addresses: Readonly<Record<string, (name: string) => string>> = {
   RunningQuery: queryAddress,
 };
 
-function What({ change: { kind, namespace, name, action } }: ChangeProps) {
-  const address = action === 'delete' && kind !== 'RunningQuery' ? undefined : addresses[kind]?.(name);
-  return (
-    <Stack gap={0} className={classes.name}>
-      {address === undefined ? <Text size="sm">{name}</Text> : <To address={address}>{name}</To>}
-      <Faint>
-        {kind}
-        {namespace !== null && ` in ${namespace}`}
-      </Faint>
-    </Stack>
-  );
-}
-
-function ChangeDialog({ change, onClose }: ChangeProps & { readonly onClose: () => void }) {
+function ChangeDialog({ change, onClose }: { readonly change: AuditedChange; readonly onClose: () => void }) {
   useReturnFocus();
-  const { kind, name, action, at, user, manager, source, call, roles, recognisedBy, address, requestId } = change;
+  const { kind, name, action, at, source, call, roles, recognisedBy, address, requestId } = change;
   const facts = [
-    user ?? manager ?? 'not known',
-    sourceWords[source],
-    address === null ? '' : `from ${address}`,
-    recognisedBy === null ? '' : `recognised by ${recognisedBy}`,
-    roles.length === 0 ? '' : `roles ${roles.join(', ')}`,
-    call ?? '',
-    requestId === null ? '' : `request ${requestId}`,
+    whoOf(change),
+    sources[source],
+    address !== null && `from ${address}`,
+    recognisedBy !== null && `recognised by ${recognisedBy}`,
+    roles.length > 0 && `roles ${roles.join(', ')}`,
+    call,
+    requestId !== null && `request ${requestId}`,
   ];
-  const rows = fieldDifferences(change.before, change.after).map(({ field, before, after }) => ({
-    key: field,
-    cells: [field, before ?? '–', after ?? '–'],
-  }));
+  const rows = fieldDifferences(change);
   return (
     <Modal opened onClose={onClose} title={`${kind} ${name}: ${looks[action].word}`} size="xl">
       <Stack gap="sm">
@@ -206,36 +178,21 @@ function ChangeDialog({ change, onClose }: ChangeProps & { readonly onClose: () 
   );
 }
 
-/** A field that differs between two states; undefined if missing. */
-interface FieldDifference {
-  readonly field: string;
-  readonly before: string | undefined;
-  readonly after: string | undefined;
-}
-
 const MAX_FIELDS = 200;
 
-/** Lists differences between two states by field, in the order of the fields. */
-function fieldDifferences(before: unknown, after: unknown): readonly FieldDifference[] {
-  const old = fieldsOf(before);
-  const now = fieldsOf(after);
-  const fields = [...new Set([...old.keys(), ...now.keys()])];
-  return fields
-    .filter((field) => old.get(field) !== now.get(field))
-    .slice(0, MAX_FIELDS)
-    .map((field) => ({ field, before: old.get(field), after: now.get(field) }));
+/** Fields that differ between the states before and after a change, as rows of a table, in the order of the fields. */
+function fieldDifferences({ before, after }: AuditedChange) {
+  const [old, now] = [new Map(leaves(before)), new Map(leaves(after))];
+  const fields = [...new Set([...old.keys(), ...now.keys()])].filter((field) => old.get(field) !== now.get(field));
+  return fields.slice(0, MAX_FIELDS).map((key) => ({ key, cells: [key, old.get(key) ?? '–', now.get(key) ?? '–'] }));
 }
 
 /** Leaves of a state by path: texts unchanged, other values as JSON. */
-function fieldsOf(state: unknown): ReadonlyMap<string, string> {
-  const fields = new Map<string, string>();
-  const add = (path: string, value: unknown): void => {
-    if (typeof value === 'object' && value !== null && Object.keys(value).length > 0) {
-      for (const [name, inner] of Object.entries(value)) {
-        add(Array.isArray(value) ? `${path}[${name}]` : path === '' ? name : `${path}.${name}`, inner);
-      }
-    } else fields.set(path, typeof value === 'string' ? value : JSON.stringify(value));
-  };
-  if (state !== null && state !== undefined) add('', state);
-  return fields;
+function leaves(value: unknown, path = ''): readonly (readonly [path: string, text: string])[] {
+  if (value === null && path === '') return [];
+  if (typeof value !== 'object' || value === null || Object.keys(value).length === 0)
+    return [[path, typeof value === 'string' ? value : JSON.stringify(value)]];
+  return Object.entries(value).flatMap(([name, inner]) =>
+    leaves(inner, Array.isArray(value) ? `${path}[${name}]` : path === '' ? name : `${path}.${name}`),
+  );
 }
