@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { gzipSync } from 'node:zlib';
 
-/** Scheme and authority of the URIs in answers, as the client sees them: from forwarded headers, else from `Host`. */
+/** Scheme and authority of the URIs in responses, as the client sees them: from forwarded headers, else from `Host`. */
 export function baseUrl(request: IncomingMessage): string {
   const first = (name: string) => {
     const value = request.headers[name];
@@ -17,24 +17,24 @@ export function baseUrl(request: IncomingMessage): string {
   return `${scheme}://${authority}${prefix}`;
 }
 
-/** An answer of the engine: objects go as JSON, texts as plain text unless said otherwise. */
-export interface Answer {
+/** A response of the engine. Default type of texts: plain text. */
+export interface EngineResponse {
   readonly status: number;
   readonly content: object | string;
   readonly type?: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Makes an answer. */
-export function answer(status: number, content: object | string, rest: Pick<Answer, 'type' | 'headers'> = {}): Answer {
+/** Makes a response. */
+export function reply(status: number, content: object | string, rest: Partial<EngineResponse> = {}): EngineResponse {
   return { status, content, ...rest };
 }
 
-/** Sends an answer, compressed where it is long and the client takes gzip. */
+/** Sends a response, compressed if it is long and the client accepts gzip. */
 export function send(
   request: IncomingMessage,
   response: ServerResponse,
-  { status, content, type, headers }: Answer,
+  { status, content, type, headers }: EngineResponse,
 ): void {
   const text = typeof content === 'string' ? content : JSON.stringify(content);
   const plain = Buffer.from(text);

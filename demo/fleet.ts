@@ -52,12 +52,12 @@ export async function startFleet({ ports, productName, controlPort }: FleetOptio
  */
 async function startControl(engines: readonly SimulatedEngine[], port: number): Promise<Server> {
   const server = createServer((request, response) => {
-    const answer = (status: number, body: object) => {
+    const respond = (status: number, body: object) => {
       response.writeHead(status, { 'Content-Type': 'application/json' }).end(`${JSON.stringify(body)}\n`);
     };
     control(engines, request.method ?? 'GET', request.url ?? '/', () => text(request)).then(
-      ({ status, body }) => answer(status, body),
-      (error: unknown) => answer(500, { error: String(error) }),
+      ({ status, body }) => respond(status, body),
+      (error: unknown) => respond(500, { error: String(error) }),
     );
   });
   await new Promise<void>((resolve, reject) => {

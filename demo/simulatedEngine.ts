@@ -12,7 +12,7 @@ import { productNames } from '../src/model/names.ts';
 import { type PreparedTexts, preparedStatements } from '../src/sql/preparedStatements.ts';
 import { engineTime, openDatabase } from './engineDatabase.ts';
 import { EngineQuery } from './engineQuery.ts';
-import { type Answer, answer, baseUrl, send } from './engineResponse.ts';
+import { baseUrl, type EngineResponse, reply, send } from './engineResponse.ts';
 import { type EngineCounts, Logins, managementBean, metricsText, uiStatistics } from './engineStatistics.ts';
 import { QueryError } from './queryError.ts';
 import { EngineTransactions, runStatement } from './statements.ts';
@@ -151,7 +151,7 @@ class Engine implements SimulatedEngine {
     this.#suffix = options.suffix ?? randomSuffix();
     this.#server = createServer((request, response) => {
       this.#handle(request)
-        .catch((error: unknown) => answer(500, String(error)))
+        .catch((error: unknown) => reply(500, String(error)))
         .then((result) => {
           if (result !== undefined) send(request, response, result);
         })
@@ -238,7 +238,7 @@ class Engine implements SimulatedEngine {
   }
 
   /** The answer to a request; undefined for none. */
-  async #handle(request: IncomingMessage): Promise<Answer | undefined> {
+  async #handle(request: IncomingMessage): Promise<EngineResponse | undefined> {
     const body = (await buffer(request)).toString('utf8');
     const { method = 'GET', url = '/' } = request;
     if (this.#options.record === true) {
@@ -252,11 +252,11 @@ class Engine implements SimulatedEngine {
       return undefined;
     }
     if (delayMillis > 0) await new Promise((resolve) => setTimeout(resolve, delayMillis));
-    if (failing !== 0) return answer(failing, `${this.name} is set to fail`);
+    if (failing !== 0) return reply(failing, `${this.name} is set to fail`);
     const forwarded = Object.keys(request.headers).find((name) => /^(x-forwarded-|forwarded$)/.test(name));
     if (forwarded !== undefined && this.#options.processForwarded === false) {
       const text = `Server configuration does not allow processing of the ${forwarded} header`;
-      return answer(406, text);
+      return reply(406, text);
     }
     const path = url
       .replace(/\?.*$/, '')
@@ -264,22 +264,22 @@ class Engine implements SimulatedEngine {
       .replace(/(?<=.)\/$/, '');
     const [, ...segments] = path.split('/');
     if (path.startsWith('/v1/statement') && this.#state.failingStatements !== 0) {
-      return answer(this.#state.failingStatements, `${this.name} is set to fail statements`);
+      return reply(this.#state.failingStatements, `${this.name} is set to fail statements`);
     }
     if (path === '/v1/statement' && method === 'POST') return this.#submit(request, body);
     if (path.startsWith('/v1/statement/')) return this.#followUp(request, segments.slice(2));
     if (path.startsWith('/v1/query')) return this.#query(request, segments[2]);
     if (path === '/ui/login' && method === 'POST') return this.#login(request, body);
-    if (method !== 'GET' && method !== 'HEAD') return answer(405, '');
-    if (path === '/v1/info') return answer(200, this.#info());
-    if (path === '/v1/info/state') return answer(200, this.#state.starting ? 'STARTING' : 'ACTIVE');
-    if (path === '/v1/info/coordinator') return answer(200, '');
-    if (path === '/v1/status') return answer(200, { nodeId: this.name, environment: this.name });
-    if (path === '/v1/node') return answer(200, []);
+    if (method !== 'GET' && method !== 'HEAD') return reply(405, '');
+    if (path === '/v1/info') return reply(200, this.#info());
+    if (path === '/v1/info/state') return reply(200, this.#state.starting ? 'STARTING' : 'ACTIVE');
+    if (path === '/v1/info/coordinator') return reply(200, '');
+    if (path === '/v1/status') return reply(200, { nodeId: this.name, environment: this.name });
+    if (path === '/v1/node') return reply(200, []);
     if (path === '/metrics' || path.startsWith('/v1/jmx/mbean/')) return this.#management(request, path, url);
     if (path === '/ui/api/stats' || path === '/ui/api/query') return this.#uiApi(request, path, url);
-    if (path === '/ui' || path.startsWith('/ui/')) return answer(200, this.#page(), { type: 'text/html' });
-    return answer(404, 'Not found');
+    if (path === '/ui' || path.startsWith('/ui/')) return reply(200, this.#page(), { type: 'text/html' });
+    return reply(404, 'Not found');
   }
 
   #info(): object {
@@ -300,25 +300,25 @@ class Engine implements SimulatedEngine {
   }
 
   /** `/metrics` and `/v1/jmx/mbean/{name}`: for users. */
-  #management(request: IncomingMessage, path: string, url: string): Answer {
+  #management(request: IncomingMessage, path: string, url: string): EngineResponse {
     if (!this.#isUser(request)) return this.#unauthorized();
     const product = this.#product.pathSegment;
     if (path === '/metrics') {
       const metricNames = new URL(url, this.url).searchParams.getAll('name[]');
       const type = 'application/openmetrics-text; version=1.0.0';
-      return answer(200, metricsText(product, this.#counts(), metricNames), { type });
+      return reply(200, metricsText(product, this.#counts(), metricNames), { type });
     }
     const name = decodeURIComponent(path.slice('/v1/jmx/mbean/'.length));
     const bean = managementBean(product, this.#counts(), name);
-    return bean === undefined ? answer(500, `javax.management.InstanceNotFoundException: ${name}`) : answer(200, bean);
+    return bean === undefined ? reply(500, `javax.management.InstanceNotFoundException: ${name}`) : reply(200, bean);
   }
 
   /** The form of the web interface: a session, or back to the form. */
-  #login(request: IncomingMessage, body: string): Answer {
+  #login(request: IncomingMessage, body: string): EngineResponse {
     const form = new URLSearchParams(body);
     const accepted = this.#logins.accepts(form.get('username') ?? '', form.get('password') ?? '');
     const cookie = `${this.#product.uiTokenCookies[0]}=${this.#logins.open()};Version=1;Path=/ui;HttpOnly`;
-    return answer(303, '', {
+    return reply(303, '', {
       headers: {
         Location: `${baseUrl(request)}${accepted ? '/ui/' : '/ui/login.html'}`,
         ...(accepted ? { 'Set-Cookie': cookie } : {}),
@@ -326,15 +326,15 @@ class Engine implements SimulatedEngine {
     });
   }
 
-  #uiApi(request: IncomingMessage, path: string, url: string): Answer {
+  #uiApi(request: IncomingMessage, path: string, url: string): EngineResponse {
     if (!this.#logins.isOpen(this.#product.uiTokenCookies[0], request.headers.cookie)) {
       const headers = { 'WWW-Authenticate': `${this.#product.product}-Form-Login` };
-      return answer(401, 'Unauthorized', { headers });
+      return reply(401, 'Unauthorized', { headers });
     }
-    if (path === '/ui/api/stats') return answer(200, uiStatistics(this.#counts()));
+    if (path === '/ui/api/stats') return reply(200, uiStatistics(this.#counts()));
     const state = new URL(url, this.url).searchParams.get('state');
     const listed = this.queries.filter((query) => state === null || query.state === state);
-    return answer(
+    return reply(
       200,
       listed.map(({ id, state, user, text }) => ({ queryId: id, sessionUser: user, state, queryTextPreview: text })),
     );
@@ -364,23 +364,23 @@ ${rows}</table>
     return this.#user(request) !== undefined;
   }
 
-  #unauthorized(): Answer {
+  #unauthorized(): EngineResponse {
     const headers = { 'WWW-Authenticate': `Basic realm="${this.#product.product}"` };
     const user = this.#product.header('User');
     const text = this.#logins.secured
       ? 'The request has no valid credentials. Send Basic authentication, such as curl --user NAME:PASSWORD'
       : `The request has no user. Send the header ${user}, such as curl -H '${user}: me', or Basic authentication`;
-    return answer(401, text, { headers });
+    return reply(401, text, { headers });
   }
 
   #mayStart(): boolean {
     return this.#counts().running < this.#state.maxRunning;
   }
 
-  #submit(request: IncomingMessage, text: string): Answer {
+  #submit(request: IncomingMessage, text: string): EngineResponse {
     const user = this.#user(request);
     if (user === undefined || !this.#isUser(request)) return this.#unauthorized();
-    if (text.trim() === '') return answer(400, 'SQL statement is empty');
+    if (text.trim() === '') return reply(400, 'SQL statement is empty');
     const optional = (suffix: string) => {
       const value = request.headers[this.#product.headerKey(suffix)];
       return typeof value === 'string' ? value : undefined;
@@ -415,7 +415,7 @@ ${rows}</table>
       if (this.#queries.size <= MAX_QUERIES) break;
       this.#queries.delete(id);
     }
-    return answer(200, query.queued(baseUrl(request), 0));
+    return reply(200, query.queued(baseUrl(request), 0));
   }
 
   #prepared(request: IncomingMessage): PreparedTexts {
@@ -437,16 +437,16 @@ ${rows}</table>
   }
 
   /** `queued|executing/{id}/{slug}/{token}` and `executing/partialCancel/{id}/{stage}/{slug}/{token}`. */
-  async #followUp(request: IncomingMessage, segments: readonly string[]): Promise<Answer> {
+  async #followUp(request: IncomingMessage, segments: readonly string[]): Promise<EngineResponse> {
     const partial = segments[1] === 'partialCancel';
     const [id = '', slug, tokenText = ''] = partial ? [segments[2], segments[4], segments[5]] : segments.slice(1);
     const query = this.#queries.get(id);
     if (query === undefined || slug !== query.slug || !/^\d+$/.test(tokenText)) {
-      return answer(404, 'Query not found');
+      return reply(404, 'Query not found');
     }
     if (request.method === 'DELETE') {
       if (!partial) query.cancel();
-      return answer(204, '');
+      return reply(204, '');
     }
     if (segments[0] === 'queued' && query.isDue(Number(tokenText)) && !this.#mayStart()) {
       await new Promise((resolve) => setTimeout(resolve, QUEUED_WAIT_MILLIS));
@@ -454,29 +454,29 @@ ${rows}</table>
     const base = baseUrl(request);
     const results =
       segments[0] === 'queued' ? query.queued(base, Number(tokenText)) : await query.executing(base, Number(tokenText));
-    if (results === undefined) return answer(410, '');
+    if (results === undefined) return reply(410, '');
     const headers = Object.fromEntries(
       Object.entries(query.headers).map(([suffix, value]) => [this.#product.header(suffix), value]),
     );
-    return answer(200, results, { headers });
+    return reply(200, results, { headers });
   }
 
-  #query(request: IncomingMessage, id: string | undefined): Answer {
-    if (this.#user(request) === undefined) return answer(401, 'Unauthorized');
+  #query(request: IncomingMessage, id: string | undefined): EngineResponse {
+    if (this.#user(request) === undefined) return reply(401, 'Unauthorized');
     const self = (query: EngineQuery) => `${baseUrl(request)}/v1/query/${query.id}`;
     if (id === undefined) {
-      return answer(
+      return reply(
         200,
         [...this.#queries.values()].map((query) => query.info(self(query))),
       );
     }
     const query = this.#queries.get(id);
-    if (query === undefined || !query.dispatched) return answer(410, '');
+    if (query === undefined || !query.dispatched) return reply(410, '');
     if (request.method === 'DELETE') {
       query.cancel();
-      return answer(204, '');
+      return reply(204, '');
     }
-    return answer(200, query.info(self(query)));
+    return reply(200, query.info(self(query)));
   }
 }
 

@@ -53,7 +53,7 @@ class TimedCluster {
   readonly gaps: { readonly ms: number; readonly isOtherReplica: boolean }[] = [];
   submissions = 0;
   most = 0;
-  readonly #server = createServer((request, response) => void this.#answer(request, response));
+  readonly #server = createServer((request, response) => void this.#respond(request, response));
   readonly #runMs: number;
   #running = 0;
   #last: { readonly at: number; readonly by: string } | null = null;
@@ -72,14 +72,14 @@ class TimedCluster {
     await new Promise((resolve) => this.#server.close(resolve));
   }
 
-  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
     request.resume();
-    const answer = (value: object) => {
+    const send = (value: object) => {
       response.setHeader('content-type', 'application/json');
       response.end(JSON.stringify(value));
     };
     if (request.url === '/v1/info') {
-      answer({ starting: false });
+      send({ starting: false });
       return;
     }
     const { 'x-forwarded-host': host, 'x-forwarded-port': port } = request.headers;
@@ -93,13 +93,13 @@ class TimedCluster {
       this.#last = null;
       const id = `20261123_000000_${String(this.submissions++).padStart(5, '0')}_bench`;
       const nextUri = `${base}/v1/statement/executing/${id}/x/1`;
-      answer({ id, infoUri: base, nextUri, stats: { state: 'RUNNING' } });
+      send({ id, infoUri: base, nextUri, stats: { state: 'RUNNING' } });
       return;
     }
     await sleep(this.#runMs);
     this.#running--;
     this.#last = { at: performance.now(), by: base };
-    answer({ id: request.url?.split('/')[4] ?? '', infoUri: base, stats: { state: 'FINISHED' } });
+    send({ id: request.url?.split('/')[4] ?? '', infoUri: base, stats: { state: 'FINISHED' } });
   }
 }
 
@@ -160,10 +160,10 @@ class Clients {
       const method = body === null ? 'GET' : 'POST';
       const headers = { 'X-Engine-User': `user${index % 20}` };
       for (;;) {
-        const answer = await this.#agent.request({ origin, path: target, method, body, headers });
+        const response = await this.#agent.request({ origin, path: target, method, body, headers });
         // As clients of the protocol do: the same request again, which the gateway asks for where its database is late.
-        if (answer.statusCode !== 503) return (await answer.body.json()) as QueryResults;
-        await answer.body.dump();
+        if (response.statusCode !== 503) return (await response.body.json()) as QueryResults;
+        await response.body.dump();
         await sleep(50);
       }
     };

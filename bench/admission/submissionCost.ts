@@ -97,8 +97,8 @@ const requests: readonly AdmissionRequest[] = Array.from({ length: users }, (_, 
 function measured(count: number): () => number {
   const { limited, running, beat } = admissionWith(count);
   for (const request of requests) {
-    const answer = limited.admit(request);
-    if (answer.answer === 'wait') void answer.begin(new AbortController().signal);
+    const response = limited.admit(request);
+    if (response.kind === 'wait') void response.begin(new AbortController().signal);
   }
   beat();
   return () => {
@@ -106,11 +106,11 @@ function measured(count: number): () => number {
     let waited = 0;
     const began = performance.now();
     for (let index = 0; index < perRound; index++) {
-      const answer = limited.admit(requests[index % users] as AdmissionRequest);
-      if (answer.answer !== 'now') waited += 1;
-      else if (answer.slots !== undefined) {
-        answer.slots.beginChoice();
-        answer.slots.bind('20261101_000000_00001_aaaaa', 'one');
+      const response = limited.admit(requests[index % users] as AdmissionRequest);
+      if (response.kind !== 'now') waited += 1;
+      else if (response.slots !== undefined) {
+        response.slots.beginChoice();
+        response.slots.bind('20261101_000000_00001_aaaaa', 'one');
         running.noteEnd('20261101_000000_00001_aaaaa', 'one');
       }
     }

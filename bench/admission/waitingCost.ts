@@ -159,8 +159,8 @@ async function startHoldingCluster(): Promise<{ readonly url: string; readonly c
 async function submitTo(url: string, group: string): Promise<void> {
   const headers = { 'X-Engine-User': 'bench', 'X-Engine-Routing-Group': group };
   for (;;) {
-    const answer = await fetch(`${url}/v1/statement`, { method: 'POST', headers, body: 'SELECT 1' });
-    const { error } = (await answer.json()) as Partial<QueryResults>;
+    const response = await fetch(`${url}/v1/statement`, { method: 'POST', headers, body: 'SELECT 1' });
+    const { error } = (await response.json()) as Partial<QueryResults>;
     if (error === undefined) return;
     await sleep(100);
   }

@@ -48,8 +48,8 @@ export class ShippedGateway {
       await response.text();
       return null;
     }
-    const answer = (await response.json()) as { readonly id?: string; readonly error?: unknown };
-    return answer.error === undefined ? engineOfQuery(answer.id ?? '') : null;
+    const body = (await response.json()) as { readonly id?: string; readonly error?: unknown };
+    return body.error === undefined ? engineOfQuery(body.id ?? '') : null;
   }
 
   /** Routing group of each cluster of the routing table. */

@@ -277,7 +277,7 @@ export async function measurePages(): Promise<void> {
   const used = pages.filter((page) => values.page.length === 0 || values.page.includes(nameOf(page)));
   if (!canBrowse) throw new Error('there is no browser');
   await using large = await startLargeGateway();
-  if (parts.includes('answers')) await answers(large);
+  if (parts.includes('answers')) await unchangedResponses(large);
   if (parts.includes('statistics')) await statistics(large);
   if (parts.includes('use')) for (const page of used) await measure(large, page, rounds);
   if (parts.includes('idle')) await idle(large, idleSeconds);
@@ -320,9 +320,9 @@ async function counted(
       cpuMicroseconds(gateway.pid),
       performance.now(),
     ];
-    const answer = await fetch(`${gateway.url}${pathOf(call)}`);
-    const body = await answer.text();
-    if (!answer.ok) throw new Error(`${answer.status} ${body}`);
+    const response = await fetch(`${gateway.url}${pathOf(call)}`);
+    const body = await response.text();
+    if (!response.ok) throw new Error(`${response.status} ${body}`);
     times.push(performance.now() - began);
     ofDatabase.push((cpuMicrosecondsOfPastFamily(databasePid) - database) / 1_000);
     ofGateway.push((cpuMicroseconds(gateway.pid) - own) / 1_000);
@@ -334,12 +334,12 @@ async function counted(
 }
 
 /** Processor time of the gateway for answers to somebody who has the present version. */
-async function answers({ gateway, to }: LargeGateway): Promise<void> {
+async function unchangedResponses({ gateway, to }: LargeGateway): Promise<void> {
   console.log('gateway, an answer when nothing changed:');
   for (const { path, name = path, body, may = MAY_RESPONSE } of polled(to)) {
     let etag: string | null = null;
     const ask = async () => {
-      const answer: Response = await fetch(`${gateway.url}${path}`, {
+      const response: Response = await fetch(`${gateway.url}${path}`, {
         method: body === undefined ? 'GET' : 'POST',
         headers: {
           ...(etag === null ? {} : { 'If-None-Match': etag }),
@@ -347,9 +347,9 @@ async function answers({ gateway, to }: LargeGateway): Promise<void> {
         },
         body: body === undefined ? null : JSON.stringify(body),
       });
-      const text = await answer.text();
-      if (!answer.ok && answer.status !== 304) throw new Error(`${path}: ${answer.status} ${text}`);
-      etag = answer.headers.get('etag');
+      const text = await response.text();
+      if (!response.ok && response.status !== 304) throw new Error(`${path}: ${response.status} ${text}`);
+      etag = response.headers.get('etag');
     };
     for (let call = 0; call < WARM_UP; call += 1) await ask();
     const before = cpuMicroseconds(gateway.pid);

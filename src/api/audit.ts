@@ -10,7 +10,7 @@ import { type AuditEntry, type AuditFilter, type AuditSource, auditActions, audi
 import type { ApiContext, StoreContext } from './apiContext.ts';
 import { malformed, pathOf } from './errors.ts';
 import { routes } from './routes.ts';
-import { type Answer, iso, list, oneOf, optionalTextField, textField, textOrNull, time } from './schemas.ts';
+import { iso, list, oneOf, optionalTextField, type ResponseBody, textField, textOrNull, time } from './schemas.ts';
 
 export const AuditedChange = Type.Object({
   id: Type.String(),
@@ -34,13 +34,13 @@ export const AuditedChange = Type.Object({
   before: Type.Unknown({ description: 'Its fields as they were, secrets masked; null: it was not there.' }),
   after: Type.Unknown({ description: 'Its fields as they are; null: it is gone.' }),
 });
-export type AuditedChange = Answer<typeof AuditedChange>;
+export type AuditedChange = ResponseBody<typeof AuditedChange>;
 
 export const AuditPage = Type.Object({
   changes: list(AuditedChange, 'Newest first.'),
   next: textOrNull('Value of `after` for the changes before these; null: there are no more.'),
 });
-export type AuditPage = Answer<typeof AuditPage>;
+export type AuditPage = ResponseBody<typeof AuditPage>;
 
 /** Changes of one response, unless the caller wants fewer. */
 const DEFAULT_LIMIT = 50;

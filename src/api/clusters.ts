@@ -12,7 +12,6 @@ import { recordChange } from './audit.ts';
 import { ClusterInPath, registryWrites, unknownCluster } from './registry.ts';
 import { ListPage, listPageOf, notFound, routes, sent } from './routes.ts';
 import {
-  type Answer,
   count,
   Force,
   flagField,
@@ -26,6 +25,7 @@ import {
   objects,
   oneOf,
   optionalTextField,
+  type ResponseBody,
   reference,
   textField,
   textOrNull,
@@ -378,7 +378,7 @@ export const ClusterState = objectOf(
     }),
   },
 );
-export type ClusterState = Answer<typeof ClusterState>;
+export type ClusterState = ResponseBody<typeof ClusterState>;
 
 /** Handling of new queries of a routing group without active clusters. */
 export const NewQueries = Type.Union(
@@ -403,7 +403,7 @@ export const NewQueries = Type.Union(
       'What new queries of a routing group get when none of its clusters takes any; those that a rule sends there with onUnavailable: reject are refused in any case.',
   },
 );
-export type NewQueries = Answer<typeof NewQueries>;
+export type NewQueries = ResponseBody<typeof NewQueries>;
 
 export const ClusterDetails = Type.Object(
   {
@@ -437,7 +437,7 @@ export const ClusterDetails = Type.Object(
   },
   { $id: 'ClusterDetails', description: 'A cluster with all that is known of it.' },
 );
-export type ClusterDetails = Answer<typeof ClusterDetails>;
+export type ClusterDetails = ResponseBody<typeof ClusterDetails>;
 
 export const SwitchedCluster = objectOf(
   { $id: 'SwitchedCluster' },
@@ -448,7 +448,7 @@ export const SwitchedCluster = objectOf(
     ),
   },
 );
-export type SwitchedCluster = Answer<typeof SwitchedCluster>;
+export type SwitchedCluster = ResponseBody<typeof SwitchedCluster>;
 
 /** Queries that a response lists; `runningQueries` counts all. */
 export const LISTED_QUERIES = 100;
@@ -485,7 +485,7 @@ export const Drain = Type.Object({
     },
   ),
 });
-export type Drain = Answer<typeof Drain>;
+export type Drain = ResponseBody<typeof Drain>;
 
 /** Metrics for a program that scales the clusters of a routing group. */
 export const Scaling = Type.Object({
@@ -504,7 +504,7 @@ export const Scaling = Type.Object({
   }),
   complete: flagField("False while the database is unavailable: then only this replica's own queries are counted."),
 });
-export type Scaling = Answer<typeof Scaling>;
+export type Scaling = ResponseBody<typeof Scaling>;
 
 /** Losses of resources that are not believed yet. */
 export const HeldDeletionList = Type.Object({
@@ -520,7 +520,7 @@ export const HeldDeletionList = Type.Object({
     }),
   ),
 });
-export type HeldDeletionList = Answer<typeof HeldDeletionList>;
+export type HeldDeletionList = ResponseBody<typeof HeldDeletionList>;
 
 /** Declaration of a resource in the tables of resource groups, for one environment. */
 export const DeclaredGroups = Type.Object(
@@ -540,4 +540,4 @@ export const DeclaredGroups = Type.Object(
   },
   { $id: 'DeclaredGroups', description: 'Rows of resource groups that a resource declares.' },
 );
-export type DeclaredGroups = Answer<typeof DeclaredGroups>;
+export type DeclaredGroups = ResponseBody<typeof DeclaredGroups>;

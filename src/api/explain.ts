@@ -7,12 +7,12 @@ import { type QueryDecision, readCandidates, type StoredDecision } from '../rout
 import { readTrace } from '../rules/storedTrace.ts';
 import type { QueryOutcomeRecord } from '../store/queryOutcome.ts';
 import type { QueryRecord, QueuedQueryRow } from '../store/store.ts';
-import { outcomeResponse } from './answers/queries.ts';
-import { Explanation, RoutedQuery } from './answers/routing.ts';
 import type { ApiContext, RuleParts, StoreContext } from './apiContext.ts';
 import { type Caller, changeRules, explainAll, queryUserOf } from './auth/endpointAccess.ts';
 import { callerOf, requireAccess } from './auth/guard.ts';
 import type { ListQueue, QueueEntry } from './queries.ts';
+import { outcomeResponse } from './responses/queries.ts';
+import { Explanation, RoutedQuery } from './responses/routing.ts';
 import { notFound, routes, sent } from './routes.ts';
 import { RuleToTry, wholeRule } from './rules.ts';
 import { nullable } from './schemas.ts';

@@ -6,9 +6,9 @@ import { environmentsOf, type GroupRows, type StoredGroups, storedGroups } from 
 import { isQueryType, queryTypes } from '../model/selector.ts';
 import type { GroupTables } from '../operator/registry/groupWrites.ts';
 import { type GroupCriteria, type GroupSelection, matchingSelectors, selectGroup } from '../rules/groupSelection.ts';
-import { GroupExplanation } from './answers/routing.ts';
 import type { ApiContext } from './apiContext.ts';
 import { malformed } from './errors.ts';
+import { GroupExplanation } from './responses/routing.ts';
 import { notFound, routes, sent } from './routes.ts';
 import { nullable, objectOf } from './schemas.ts';
 

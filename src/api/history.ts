@@ -3,11 +3,11 @@ import { isQueuedId } from '../routing/queryId.ts';
 import type { RoutingTable } from '../routing/routingTable.ts';
 import type { QueryCount } from '../store/queryCounts.ts';
 import type { HistoryFilter, QueryListRow, Store } from '../store/store.ts';
-import { HistoryRow, SearchRow } from './answers/queries.ts';
 import type { StoreContext } from './apiContext.ts';
 import { visibleUser } from './auth/guard.ts';
+import { HistoryRow, SearchRow } from './responses/queries.ts';
 import { routes, searchText, sent } from './routes.ts';
-import { type Answer, integerField, iso, nullable, objectOrNull, textField, withoutNulls } from './schemas.ts';
+import { integerField, iso, nullable, objectOrNull, type ResponseBody, textField, withoutNulls } from './schemas.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -166,7 +166,7 @@ async function historyPage(
   query: Static<typeof HistoryQuery>,
   fixed: HistoryFilter,
   { history, queuedQueries }: Store,
-): Promise<Answer<typeof HistoryRows>> {
+): Promise<ResponseBody<typeof HistoryRows>> {
   const limit = query.size ?? 10;
   const offset = (Math.max(1, query.page ?? 1) - 1) * limit;
   const filter = await idsOfClusters({ ...filterOf(query), ...fixed }, queuedQueries);

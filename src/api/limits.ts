@@ -16,7 +16,7 @@ import { takesNewQueries } from '../routing/routingTable.ts';
 import type { ApiContext } from './apiContext.ts';
 import { DeclaredResource, NewQueries } from './clusters.ts';
 import { type Call, ListPage, listPageOf, notFound, routes } from './routes.ts';
-import { type Answer, Force, flagField, nullable, objects, oneOf, reference, textField } from './schemas.ts';
+import { Force, flagField, nullable, objects, oneOf, type ResponseBody, reference, textField } from './schemas.ts';
 import { DeletedVersion, makeChange, requireNone, sentSpec, Version } from './writes.ts';
 
 const countOrNull = (description: string) => nullable(Type.Integer({ minimum: 0 }), description);
@@ -60,7 +60,7 @@ export const GroupState = Type.Object(
   },
   { $id: 'GroupState', description: 'A routing group with its clusters, limits and queue.' },
 );
-export type GroupState = Answer<typeof GroupState>;
+export type GroupState = ResponseBody<typeof GroupState>;
 
 export const GroupDetails = Type.Object(
   {
@@ -73,7 +73,7 @@ export const GroupDetails = Type.Object(
     description: 'A routing group, and what new queries get when none of its clusters takes any.',
   },
 );
-export type GroupDetails = Answer<typeof GroupDetails>;
+export type GroupDetails = ResponseBody<typeof GroupDetails>;
 
 export const LimitState = Type.Object(
   {
@@ -85,7 +85,7 @@ export const LimitState = Type.Object(
   },
   { $id: 'LimitState', description: 'A limit of users or sources, and what became of it.' },
 );
-export type LimitState = Answer<typeof LimitState>;
+export type LimitState = ResponseBody<typeof LimitState>;
 
 /** Calls on the declared resources of a kind: list, one of them, declaration, deletion. */
 interface DeclaredRoutes<Params extends TObject, State extends { readonly spec: unknown }, Spec extends object> {

@@ -7,12 +7,12 @@ import { GlobalProperty, StoredGlobalProperty } from '../model/globalProperty.ts
 import { RegistryCluster, RegistryClusterInput } from '../model/registryCluster.ts';
 import { ResourceGroup, ResourceGroupCreate, ResourceGroupUpdate } from '../model/resourceGroup.ts';
 import { Selector, SelectorCreate, SelectorMatch, SelectorUpdate } from '../model/selector.ts';
-import { Overview } from './answers/overview.ts';
-import { QueryOutcome } from './answers/queries.ts';
 import type { ApiContext } from './apiContext.ts';
 import type { SecurityScheme } from './auth/endpointAccess.ts';
 import { ClusterDetails, ClusterState, NewQueries, SwitchedCluster } from './clusters.ts';
 import { GroupDetails, GroupState, LimitState } from './limits.ts';
+import { Overview } from './responses/overview.ts';
+import { QueryOutcome } from './responses/queries.ts';
 import { routes } from './routes.ts';
 import { RuleState } from './rules.ts';
 import { ErrorBody, WebappError } from './schemas.ts';

@@ -8,6 +8,10 @@ import type { ListedOutcome, QueryList, QueryListFilter } from '../store/queryLi
 import { type QueryState, queryStates } from '../store/queryOutcome.ts';
 import { type StatisticsDimension, statisticsDimensions } from '../store/statisticsDimension.ts';
 import type { QueryRecord, QueuedQueryRow } from '../store/store.ts';
+import type { StoreContext } from './apiContext.ts';
+import { recordChange } from './audit.ts';
+import { type Caller, queryUserOf } from './auth/endpointAccess.ts';
+import { callerOf, visibleUser } from './auth/guard.ts';
 import {
   LISTED_TEXT,
   ListedQuery,
@@ -16,11 +20,7 @@ import {
   QueueList,
   RunningQueryList,
   Statistics,
-} from './answers/queries.ts';
-import type { StoreContext } from './apiContext.ts';
-import { recordChange } from './audit.ts';
-import { type Caller, queryUserOf } from './auth/endpointAccess.ts';
-import { callerOf, visibleUser } from './auth/guard.ts';
+} from './responses/queries.ts';
 import { type Call, notFound, routes, searchText } from './routes.ts';
 import { iso, oneOf, optionalTextField } from './schemas.ts';
 

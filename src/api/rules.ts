@@ -4,12 +4,11 @@ import { Deny, RouteTo, RoutingRuleSpec } from '../kinds/routingRule/spec.ts';
 import { GatewayError } from '../model/errors.ts';
 import type { WriteContext } from '../operator/registry/resourceWrites.ts';
 import type { RoutingRules, RuleChange, RuleWrite } from '../operator/registry/routingRules.ts';
-import { RuleEffect } from './answers/routing.ts';
 import type { ApiContext, StoreContext } from './apiContext.ts';
 import { malformed } from './errors.ts';
+import { RuleEffect } from './responses/routing.ts';
 import { type Call, ListPage, listPageOf, routes, sent } from './routes.ts';
 import {
-  type Answer,
   count,
   Force,
   iso,
@@ -19,6 +18,7 @@ import {
   objectOrNull,
   objects,
   oneOf,
+  type ResponseBody,
   reference,
   textField,
   textOrNull,
@@ -293,7 +293,7 @@ export const RuleState = objectOf(
     ),
   },
 );
-export type RuleState = Answer<typeof RuleState>;
+export type RuleState = ResponseBody<typeof RuleState>;
 
 const FileProblem = Type.Object({
   effect: oneOf(
@@ -318,7 +318,7 @@ export const RuleInventory = Type.Object({
   }),
   rules: list(reference(RuleState), 'In the order in which they are asked.'),
 });
-export type RuleInventory = Answer<typeof RuleInventory>;
+export type RuleInventory = ResponseBody<typeof RuleInventory>;
 
 export const RuleHitList = Type.Object({
   asOf: textField('When they were counted, RFC 3339.'),
@@ -330,7 +330,7 @@ export const RuleHitList = Type.Object({
     }),
   ),
 });
-export type RuleHitList = Answer<typeof RuleHitList>;
+export type RuleHitList = ResponseBody<typeof RuleHitList>;
 
 /** Destination or rejection of a query. */
 const ImpactTarget = Type.Object(
@@ -398,4 +398,4 @@ export const RuleImpact = Type.Object({
   unknownExamples: list(Type.String(), 'Ids of queries that count as unknown.'),
   milliseconds: count('Time that it took.'),
 });
-export type RuleImpact = Answer<typeof RuleImpact>;
+export type RuleImpact = ResponseBody<typeof RuleImpact>;

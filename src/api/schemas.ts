@@ -102,9 +102,9 @@ export function isoOrNull(milliseconds: number | null | undefined): string | nul
   return milliseconds == null ? null : iso(milliseconds);
 }
 
-export type Answer<T extends TSchema> = Fixed<Static<T>>;
+export type ResponseBody<T extends TSchema> = Fixed<Static<T>>;
 
-/** As {@link Answer}, of rows whose null fields are left out (docs/compatibility.md#common-rules). */
+/** As {@link ResponseBody}, of rows whose null fields are left out (docs/compatibility.md#common-rules). */
 export type ResponseWithoutNulls<T extends TSchema> = {
   readonly [Field in keyof Static<T>]: Exclude<Fixed<Static<T>[Field]>, null>;
 };

@@ -16,7 +16,7 @@ import type { HistoryWriter, Store } from '../store/store.ts';
 import type { Admission } from './admission/admission.ts';
 import type { RequestAnalyzer } from './analysis/requestAnalyzer.ts';
 import { announcedLength, bodyRefusal, type RequestBodies } from './bodies/requestBodies.ts';
-import { answer, type GatewayResponses, OwnResponses, RefusalIds } from './exchanges/ownResponses.ts';
+import { type GatewayResponses, OwnResponses, RefusalIds, respond } from './exchanges/ownResponses.ts';
 import { QueryRecorder } from './exchanges/queryRecorder.ts';
 import { ResponseHeaders } from './exchanges/responseHeaders.ts';
 import { SubmissionExchange } from './exchanges/submissionExchange.ts';
@@ -186,12 +186,12 @@ export interface SharedParts extends DataPlaneDependencies {
 
 /** Parts that all requests share. */
 export interface DataPlaneParts extends SharedParts {
-  readonly answers: OwnResponses;
+  readonly responses: OwnResponses;
   readonly recorder: QueryRecorder;
 }
 
 /** Parts of an exchange; the gateway's own responses may go elsewhere than to a client. */
-export type ExchangeParts = Omit<DataPlaneParts, 'answers'> & { readonly answers: GatewayResponses };
+export type ExchangeParts = Omit<DataPlaneParts, 'responses'> & { readonly responses: GatewayResponses };
 
 /** Makes the parts of the data plane: the one place that knows all of them. */
 export function composeParts(dependencies: DataPlaneDependencies, options: DataPlaneOptions): DataPlaneParts {
@@ -235,7 +235,7 @@ export function composeParts(dependencies: DataPlaneDependencies, options: DataP
     search: new CoordinatorSearch(table, upstreams, clock),
     forwardedCheck: new ForwardedCheck(clock, dependencies.onObservation),
   };
-  return { ...shared, answers: new OwnResponses(shared), recorder: new QueryRecorder(shared) };
+  return { ...shared, responses: new OwnResponses(shared), recorder: new QueryRecorder(shared) };
 }
 
 /** Keeps submissions that wait, and serves the requests for them. */
@@ -243,7 +243,7 @@ export interface QueueParts {
   readonly room: DurableQueue;
   readonly foreign: RemotePolls;
   readonly requests: QueuedRequests;
-  readonly answers: QueueResponses;
+  readonly responses: QueueResponses;
   readonly kills: QueuedKills;
 }
 
@@ -254,21 +254,21 @@ export function composeQueue(
   send: DurableQueueDependencies['send'],
   followUp: DurableQueueDependencies['followUp'],
 ): QueueParts | null {
-  const { queue, names, admission, outcomes, clock, logger, random, answers, headers, settings } = parts;
+  const { queue, names, admission, outcomes, clock, logger, random, responses, headers, settings } = parts;
   if (queue === null) return null;
   const { key, repository } = queue;
-  const polls = new QueueResponses({ names, key, paths, clients: headers, answers, settings });
+  const polls = new QueueResponses({ names, key, paths, clients: headers, responses, settings });
   const shared = { ...queue, clock, logger };
   const ends = new QueuedEnds({ names, outcomes });
   const ways = { send, followUp };
-  const room = new DurableQueue({ ...shared, ...ways, names, admission, answers: polls, ends, random: random() });
-  const foreign = new RemotePolls({ ...shared, room, answers: polls });
+  const room = new DurableQueue({ ...shared, ...ways, names, admission, responses: polls, ends, random: random() });
+  const foreign = new RemotePolls({ ...shared, room, responses: polls });
   const owners = new QueuedOwners({ names, repository, key });
   const requests = new QueuedRequests({
-    ...{ key, repository, paths, room, foreign, polls, answers, followUp, logger },
+    ...{ key, repository, paths, room, foreign, polls, responses, followUp, logger },
     ...{ owners, hasEnginePages: parts.enginePages !== 'off' },
   });
-  return { room, foreign, requests, answers: polls, kills: new QueuedKills({ repository, owners, room }) };
+  return { room, foreign, requests, responses: polls, kills: new QueuedKills({ repository, owners, room }) };
 }
 
 const SWEEP_INTERVAL_MS = 60_000;
@@ -298,8 +298,8 @@ export class DataPlane {
     this.#queue = composeQueue(
       parts,
       this.#paths,
-      (proxied, submission, answers) => new SubmissionExchange({ ...parts, answers }, proxied, submission).start(),
-      (proxied, id) => void parts.answers.guard(proxied, () => this.#requests.followUp(proxied, id)),
+      (proxied, submission, responses) => new SubmissionExchange({ ...parts, responses }, proxied, submission).start(),
+      (proxied, id) => void parts.responses.guard(proxied, () => this.#requests.followUp(proxied, id)),
     );
     this.#submissions = new Submissions(parts, this.#queue);
     parts.admission.watchCoordinators?.((queryId) => parts.stickiness.isSuperseded(queryId));
@@ -335,10 +335,10 @@ export class DataPlane {
     const target = prefixed?.target ?? whole;
     const pathKind = target === null ? null : this.#paths.kindOf(target.path);
     if (target === null || pathKind === null) {
-      answer(response, 404, ['content-type', 'text/plain; charset=utf-8'], 'Not a proxied path.\n');
+      respond(response, 404, ['content-type', 'text/plain; charset=utf-8'], 'Not a proxied path.\n');
       return;
     }
-    const { clock, tracing, answers } = this.#parts;
+    const { clock, tracing, responses } = this.#parts;
     const { prefixes: clientPrefixes, conflict } = this.#protocolHeaders.normalize(request.rawHeaders);
     const method = request.method ?? '';
     const isSubmission = prefixed === null && method === 'POST' && this.#paths.isSubmissionPath(target.path);
@@ -366,8 +366,8 @@ export class DataPlane {
         : certificate.kind === 'refused'
           ? toRefusal('client_certificate', certificate.why)
           : null;
-    void answers.guard(proxied, () =>
-      rejection === null ? this.#route(proxied, isSubmission) : answers.refuse(proxied, rejection),
+    void responses.guard(proxied, () =>
+      rejection === null ? this.#route(proxied, isSubmission) : responses.refuse(proxied, rejection),
     );
   }
 
@@ -403,17 +403,17 @@ export class DataPlane {
     const { method, request, response, target, clusterKey } = proxied;
     const refusal = this.#refusalOf(proxied);
     if (refusal !== null) {
-      this.#parts.answers.refuse(proxied, refusal);
+      this.#parts.responses.refuse(proxied, refusal);
       return;
     }
     if (method === 'OPTIONS') {
-      answer(response, 200, ['allow', clusterKey === null ? ALLOWED_METHODS : KEYED_METHODS], '');
+      respond(response, 200, ['allow', clusterKey === null ? ALLOWED_METHODS : KEYED_METHODS], '');
       return;
     }
-    const { bodies, settings, answers } = this.#parts;
+    const { bodies, settings, responses } = this.#parts;
     const announced = method === 'GET' || method === 'HEAD' ? null : announcedLength(request);
     if (announced !== null && announced > settings.maxBodySize) {
-      answers.refuse(proxied, bodyRefusal('body_too_large', bodies.memory, settings.maxBodySize));
+      responses.refuse(proxied, bodyRefusal('body_too_large', bodies.memory, settings.maxBodySize));
       return;
     }
     const id = method === 'POST' ? null : recognizeQueryId(this.#paths, proxied.pathKind, target.path, target.query);

@@ -97,7 +97,7 @@ export class GroupRouter {
     const trace = decision?.trace ?? noTrace;
     if (this.#external !== null) {
       notes?.step('rules service');
-      return this.#external.request(request).then((answer) => this.#byService(request, answer, trace));
+      return this.#external.request(request).then((response) => this.#byService(request, response, trace));
     }
     if (decision === null) return this.#byHeader(request, trace);
     const { routingGroup, cluster, rule, onUnavailable, useHeader } = decision;

@@ -6,7 +6,7 @@
  */
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import type { QueryOutcome } from '../../src/api/answers/queries.ts';
+import type { QueryOutcome } from '../../src/api/responses/queries.ts';
 import type { UserCheck } from '../../src/gateway/health/healthCheck.ts';
 import { productNames } from '../../src/model/names.ts';
 import { requireComponent } from '../support/components.ts';

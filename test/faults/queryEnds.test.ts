@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { stringify } from 'yaml';
 import { type SimulatedEngine, startSimulatedEngine } from '../../demo/simulatedEngine.ts';
-import type { RoutedQuery } from '../../src/api/answers/routing.ts';
+import type { RoutedQuery } from '../../src/api/responses/routing.ts';
 import { postgresql, type TestDatabase } from '../support/databases.ts';
 import { faketimeEnvironment, hasFaketime } from '../support/faketime.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';

@@ -26,7 +26,7 @@ export class CountingAdmission implements Admission {
   admit(request: AdmissionRequest): AdmissionResponse {
     if (this.places > 0) {
       this.places--;
-      return { answer: 'now' };
+      return { kind: 'now' };
     }
     const place = {
       why: () => 'the test says so',
@@ -41,7 +41,7 @@ export class CountingAdmission implements Admission {
       },
     };
     return {
-      answer: 'wait',
+      kind: 'wait',
       place,
       atMost: this.#atMost,
       hold: this.#hold,

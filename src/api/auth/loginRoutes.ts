@@ -7,7 +7,7 @@ import { compileCheck } from '../../model/validation.ts';
 import type { ApiContext } from '../apiContext.ts';
 import { recordChange } from '../audit.ts';
 import { type Call, routes, sent } from '../routes.ts';
-import { type Answer, list, nullable, objectOf, oneOf, textField } from '../schemas.ts';
+import { list, nullable, objectOf, oneOf, type ResponseBody, textField } from '../schemas.ts';
 import { CALLBACK_PATH, cookieNames, readCookie, readCredentials, setCookie, statePath } from './cookies.ts';
 import { accessOfRoute, endpointTable } from './endpointAccess.ts';
 import { callerOf } from './guard.ts';
@@ -27,14 +27,14 @@ export const UserInfo = Type.Object({
     ),
   ),
 });
-export type UserInfo = Answer<typeof UserInfo>;
+export type UserInfo = ResponseBody<typeof UserInfo>;
 
 /** Login method (docs/compatibility.md#login); `kubernetes`: a token of the cluster is the password. */
 export const LoginType = oneOf(
   ['form', 'oauth', 'kubernetes', 'none'],
   'kubernetes: a token of the cluster is the password.',
 );
-export type LoginType = Answer<typeof LoginType>;
+export type LoginType = ResponseBody<typeof LoginType>;
 
 export const LoginMethod = Type.Union([
   Type.Object({ kind: Type.Literal('form') }, { description: 'Name and password: `POST /login`.' }),
@@ -51,12 +51,12 @@ export const LoginMethod = Type.Union([
     { kind: Type.Literal('kubernetes') },
   ),
 ]);
-export type LoginMethod = Answer<typeof LoginMethod>;
+export type LoginMethod = ResponseBody<typeof LoginMethod>;
 
 export const LoginMethods = Type.Object({
   methods: list(LoginMethod, 'In the order of the login page; empty where nobody logs in.'),
 });
-export type LoginMethods = Answer<typeof LoginMethods>;
+export type LoginMethods = ResponseBody<typeof LoginMethods>;
 
 /** Longest session token that fits into a cookie with its name and attributes: browsers take 4096 bytes (RFC 6265 §6.1). */
 const MAX_SESSION = 3_900;
@@ -291,12 +291,12 @@ function rejectProvider({ parts: { providers } }: Authentication, name: string |
 
 /** Configuration of the web application (`uiConfiguration`). */
 export const UiConfiguration = Type.Object({ disablePages: Type.Optional(Type.Array(Type.String())) });
-export type UiConfiguration = Answer<typeof UiConfiguration>;
+export type UiConfiguration = ResponseBody<typeof UiConfiguration>;
 
 export const UsablePages = Type.Object({
   pages: Type.Array(textField('Name of a page, as in disablePages: history, routing-rules, …')),
 });
-export type UsablePages = Answer<typeof UsablePages>;
+export type UsablePages = ResponseBody<typeof UsablePages>;
 
 const mainCalls: Readonly<Record<string, readonly [method: string, url: string]>> = {
   dashboard: ['GET', '/api/overview'],

@@ -4,8 +4,8 @@ import { within } from '../../model/timeLimit.ts';
 import type { InventoryRule, RuleInventory } from '../../operator/registry/ruleInventory.ts';
 import { type ClusterEntry, takesNewQueries } from '../../routing/routingTable.ts';
 import type { FaultCounts, FaultMinute } from '../../store/queryRates.ts';
-import { type OverviewProblem, type ProblemList, problemKinds } from '../answers/overview.ts';
 import type { ComponentState, StoreContext } from '../apiContext.ts';
+import { type OverviewProblem, type ProblemList, problemKinds } from '../responses/overview.ts';
 import { iso, isoOrNull } from '../schemas.ts';
 
 /** Interval of looks at what has no history, so that it is known since when it is so. */

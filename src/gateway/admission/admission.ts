@@ -57,7 +57,7 @@ export interface WaitPlace {
 }
 
 export interface AdmissionWait {
-  readonly answer: 'wait';
+  readonly kind: 'wait';
   readonly slots?: QuerySlots;
   readonly place?: WaitPlace;
   /** Maximum wait, milliseconds; less than 2^31. */
@@ -86,8 +86,8 @@ export interface AdmissionWait {
 }
 
 export type AdmissionResponse =
-  | { readonly answer: 'now'; readonly slots?: QuerySlots }
-  | { readonly answer: 'refuse'; readonly refusal: Refusal }
+  | { readonly kind: 'now'; readonly slots?: QuerySlots }
+  | { readonly kind: 'refuse'; readonly refusal: Refusal }
   | AdmissionWait;
 
 /**
@@ -109,6 +109,6 @@ export interface Admission {
   watchCoordinators?(isSuperseded: (queryId: string) => boolean): void;
 }
 
-const now: AdmissionResponse = { answer: 'now' };
+const now: AdmissionResponse = { kind: 'now' };
 
 export const admitAll: Admission = { admit: () => now };

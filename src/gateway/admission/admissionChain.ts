@@ -10,7 +10,7 @@ import type {
   WaitPlace,
 } from './admission.ts';
 
-const now: AdmissionResponse = { answer: 'now' };
+const now: AdmissionResponse = { kind: 'now' };
 
 /**
  * Several admissions in sequence: the first wait or rejection is the result. After a wait the remaining ones are
@@ -32,10 +32,10 @@ export class AdmissionChain implements Admission {
 
   #admitFrom(first: number, request: AdmissionRequest): AdmissionResponse {
     for (let index = first; index < this.#admissions.length; index++) {
-      const answer = (this.#admissions[index] as Admission).admit(request);
-      if (answer.answer === 'wait' && index + 1 < this.#admissions.length)
-        return this.#goOn(answer, index + 1, request);
-      if (answer.answer !== 'now' || answer.slots !== undefined) return answer;
+      const response = (this.#admissions[index] as Admission).admit(request);
+      if (response.kind === 'wait' && index + 1 < this.#admissions.length)
+        return this.#goOn(response, index + 1, request);
+      if (response.kind !== 'now' || response.slots !== undefined) return response;
     }
     return now;
   }
@@ -52,11 +52,11 @@ export class AdmissionChain implements Admission {
         const refusal = await wait.begin(signal);
         if (refusal !== null || signal.aborted) return refusal;
         slots.endFirstWait();
-        const answer = this.#admitFrom(next, request);
-        if (answer.answer === 'wait') place.become(answer.place ?? null);
-        if (answer.answer !== 'refuse' && answer.slots !== undefined) slots.become(answer.slots);
-        if (answer.answer === 'now') return null;
-        return answer.answer === 'refuse' ? answer.refusal : await beginWithin(answer, signal);
+        const response = this.#admitFrom(next, request);
+        if (response.kind === 'wait') place.become(response.place ?? null);
+        if (response.kind !== 'refuse' && response.slots !== undefined) slots.become(response.slots);
+        if (response.kind === 'now') return null;
+        return response.kind === 'refuse' ? response.refusal : await beginWithin(response, signal);
       },
     };
   }

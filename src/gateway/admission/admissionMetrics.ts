@@ -3,18 +3,18 @@ import type { LeasedSlots } from '../../admission/leasedSlots.ts';
 
 /** Metrics of admission; labels name resources, never users or sources. */
 export class AdmissionMetrics {
-  readonly #answers: Counter<'answer'>;
+  readonly #submissions: Counter<'answer'>;
   readonly #wouldWait: Counter<'limit'>;
 
   constructor(registry: Registry, ledger: Pick<LeasedSlots, 'states'>) {
     const registers = [registry];
-    this.#answers = new Counter({
+    this.#submissions = new Counter({
       name: 'engine_gateway_admission_total',
       help: 'Submissions that limits are about, by what became of them: now, waited, refused, or unavailable (admitted over a limit, as the database is unavailable).',
       labelNames: ['answer'],
       registers,
     });
-    for (const answer of ['now', 'waited', 'refused', 'unavailable']) this.#answers.inc({ answer }, 0);
+    for (const answer of ['now', 'waited', 'refused', 'unavailable']) this.#submissions.inc({ answer }, 0);
     this.#wouldWait = new Counter({
       name: 'engine_gateway_limit_observed_total',
       help: 'Submissions that a limit of mode observe would have let wait, by limit.',
@@ -40,19 +40,19 @@ export class AdmissionMetrics {
   }
 
   admitted(): void {
-    this.#answers.inc({ answer: 'now' });
+    this.#submissions.inc({ answer: 'now' });
   }
 
   waited(): void {
-    this.#answers.inc({ answer: 'waited' });
+    this.#submissions.inc({ answer: 'waited' });
   }
 
   refused(): void {
-    this.#answers.inc({ answer: 'refused' });
+    this.#submissions.inc({ answer: 'refused' });
   }
 
   admittedAnyway(): void {
-    this.#answers.inc({ answer: 'unavailable' });
+    this.#submissions.inc({ answer: 'unavailable' });
   }
 
   /** @param key counter of a limit that only observes */

@@ -24,7 +24,7 @@ interface Waiting {
   readonly goOn: Set<() => void>;
 }
 
-const now: AdmissionResponse = { answer: 'now' };
+const now: AdmissionResponse = { kind: 'now' };
 
 /**
  * Lets submissions to groups with `queue.whenUnavailable: wait` wait while neither the group nor one of its fallbacks
@@ -49,10 +49,10 @@ export class ClusterWait implements Admission {
     const { maxQueued, maxWaitMs, holdMs } = policy.queue;
     if (waitedMs === 0 && this.#dependencies.queueCounts.waiting(groupQueueCounter(policy.name)) >= maxQueued) {
       this.#noteRefused(policy);
-      return { answer: 'refuse', refusal: queueFull(policy) };
+      return { kind: 'refuse', refusal: queueFull(policy) };
     }
     return {
-      answer: 'wait',
+      kind: 'wait',
       atMost: maxWaitMs,
       hold: holdMs,
       place: {

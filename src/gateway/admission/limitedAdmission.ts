@@ -47,7 +47,7 @@ export interface LimitedAdmissionSettings {
   readonly defaultRoutingGroup: string;
 }
 
-const now: AdmissionResponse = { answer: 'now' };
+const now: AdmissionResponse = { kind: 'now' };
 const MAX_TEXTS = 3;
 
 /**
@@ -87,7 +87,7 @@ export class LimitedAdmission implements Admission {
     if (demands.observed.length > 0) slots.observe();
     if (!room.hasQueue(group) && slots.tryTake(new Set()) === 'admitted') {
       metrics.admitted();
-      return { answer: 'now', slots };
+      return { kind: 'now', slots };
     }
     const queue = this.#policy.groups.get(group)?.queue ?? DEFAULT_QUEUE;
     const full = request.waitedMs === undefined ? this.#fullQueue(group, queue, demands) : null;
@@ -95,10 +95,10 @@ export class LimitedAdmission implements Admission {
       slots.release();
       metrics.refused();
       counts.noteRefused(full.keys);
-      return { answer: 'refuse', refusal: full.refusal };
+      return { kind: 'refuse', refusal: full.refusal };
     }
     slots.beginWait(queue, queue.fairBy === 'user' ? user : source);
-    return { answer: 'wait', slots, noteLate: () => slots.noteRefused(), ...room.wait(slots) };
+    return { kind: 'wait', slots, noteLate: () => slots.noteRefused(), ...room.wait(slots) };
   }
 
   countBound({ decision }: AdmissionRequest): QuerySlots | null {

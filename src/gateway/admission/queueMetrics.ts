@@ -57,14 +57,14 @@ export class QueueMetrics {
     return { admit: (request) => this.#measured(admission.admit(request), request) };
   }
 
-  #measured(answer: AdmissionResponse, { decision }: AdmissionRequest): AdmissionResponse {
-    if (answer.answer !== 'wait') return answer;
+  #measured(response: AdmissionResponse, { decision }: AdmissionRequest): AdmissionResponse {
+    if (response.kind !== 'wait') return response;
     return {
-      ...answer,
+      ...response,
       begin: (signal) => {
         const end = this.#begin(this.#labelOf(decision.group));
         signal.addEventListener('abort', end);
-        return answer.begin(signal).finally(end);
+        return response.begin(signal).finally(end);
       },
     };
   }

@@ -20,9 +20,9 @@ export type ExchangeEnd = 'answered' | 'failed' | 'cut' | 'client_gone';
  * Progress of a request at a cluster:
  * - `connecting`: given to the pool, and not written to a connection;
  * - `sent`: written to a connection, without a byte of a response;
- * - `answering`: at least the first byte of a response arrived.
+ * - `responding`: at least the first byte of a response arrived.
  */
-export type AttemptStage = 'connecting' | 'sent' | 'answering';
+export type AttemptStage = 'connecting' | 'sent' | 'responding';
 
 /** An attempt that failed before the client had anything of a response. */
 export interface AttemptFailure {
@@ -32,7 +32,7 @@ export interface AttemptFailure {
 }
 
 /** A buffered response that has not been forwarded yet. */
-export interface HeldResponse {
+export interface BufferedResponse {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly statusText: string | undefined;
@@ -49,12 +49,12 @@ export interface HeldResponse {
  * State of an exchange:
  *
  * ```
- *          ┌──────────── send ────────────┐
- *          ▼                              │
- *  idle ─▶ connecting ─▶ sent ─▶ answering┼────▶ holding ─▶ passing
- *              │          │         │     │         │          │
- *              └──────────┴─ error ─┴─────┼─────────┤          ▼
- *                                       failed   dropped      cut
+ *          ┌──────────── send ─────────────┐
+ *          ▼                               │
+ *  idle ─▶ connecting ─▶ sent ─▶ responding┼───▶ holding ─▶ passing
+ *              │          │         │      │        │          │
+ *              └──────────┴─ error ─┴──────┼────────┤          ▼
+ *                                        failed   dropped     cut
  * ```
  *
  * `holding`: the response is buffered. `failed`: the attempt failed before the client had anything; it is sent again,
@@ -81,7 +81,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
   protected isBodyTooLarge = false;
   #state: State = 'idle';
   /** In state `holding`; null in all others. */
-  #buffered: HeldResponse | null = null;
+  #buffered: BufferedResponse | null = null;
   /** Of the attempt whose events count; null between attempts. */
   #controller: Dispatcher.DispatchController | null = null;
   #loaded: Upstream | null = null;
@@ -129,7 +129,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
   /** The cluster failed before anything of a response went to the client: repeat, or respond to the client. */
   protected abstract onFailure(failure: AttemptFailure): void;
 
-  protected abstract answering(): RespondingCluster;
+  protected abstract respondingCluster(): RespondingCluster;
 
   protected abstract onEnd(end: ExchangeEnd): void;
 
@@ -139,10 +139,10 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
   }
 
   /** A part of a held response came, or its end. Called until `decide`, `release` or `discard`. */
-  protected inspect(_answer: Readonly<HeldResponse>): void {}
+  protected inspect(_buffered: Readonly<BufferedResponse>): void {}
 
   refuse(refusal: Refusal): void {
-    this.parts.answers.refuse(this.proxied, refusal);
+    this.parts.responses.refuse(this.proxied, refusal);
   }
 
   /** Notes a failed attempt, and rejects the request or continues. @param stage how far the attempt got */
@@ -177,12 +177,12 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
 
   /** Gives a held response to the client and lets the rest follow. */
   protected release(): void {
-    const answer = this.#buffered;
-    if (answer === null) return;
-    const writer = this.#writeHead(answer.status, answer.headers, answer.statusText);
+    const buffered = this.#buffered;
+    if (buffered === null) return;
+    const writer = this.#writeHead(buffered.status, buffered.headers, buffered.statusText);
     if (writer === null) return;
-    for (const chunk of answer.chunks) writer.write(chunk);
-    if (answer.isWhole) this.#end(writer, null);
+    for (const chunk of buffered.chunks) writer.write(chunk);
+    if (buffered.isWhole) this.#end(writer, null);
     this.#controller?.resume();
   }
 
@@ -199,7 +199,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseStarted(): void {
-    if (this.#state === 'sent') this.#become('answering');
+    if (this.#state === 'sent') this.#become('responding');
   }
 
   onResponseStart(
@@ -221,26 +221,26 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (controller !== this.#controller) return;
-    const answer = this.#buffered;
-    if (answer === null) {
+    const buffered = this.#buffered;
+    if (buffered === null) {
       this.#writer?.pass(chunk);
       return;
     }
-    answer.chunks.push(chunk);
-    answer.size += chunk.length;
-    if (!answer.isDeciding) this.inspect(answer);
+    buffered.chunks.push(chunk);
+    buffered.size += chunk.length;
+    if (!buffered.isDeciding) this.inspect(buffered);
   }
 
   onResponseEnd(controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
     if (controller !== this.#controller) return;
     this.#unload();
-    const answer = this.#buffered;
-    if (answer === null) {
+    const buffered = this.#buffered;
+    if (buffered === null) {
       if (this.#writer !== null) this.#end(this.#writer, trailers);
       return;
     }
-    answer.isWhole = true;
-    if (!answer.isDeciding) this.inspect(answer);
+    buffered.isWhole = true;
+    if (!buffered.isDeciding) this.inspect(buffered);
   }
 
   onResponseError(controller: Dispatcher.DispatchController | null | undefined, error: Error): void {
@@ -250,7 +250,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     this.#writer?.onBreak();
     if (this.#isFinal) return;
     const state = this.#state;
-    const stage = state === 'connecting' || state === 'sent' ? state : 'answering';
+    const stage = state === 'connecting' || state === 'sent' ? state : 'responding';
     if (!isOwnFault(error)) {
       if (stage === 'connecting') this.upstream?.noteReachable(false);
       else if (stage === 'sent' && this.proxied.statementPath) this.#judge(classify(error, true).reason);
@@ -288,14 +288,14 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     try {
       const lines = parts.responseHeaders.forClient(headers, proxied.clientPrefixes);
       if (addsLines(parts)) {
-        lines.push(...addedLines(parts, proxied, headers, this.upstream?.hostname ?? '', this.answering()));
+        lines.push(...addedLines(parts, proxied, headers, this.upstream?.hostname ?? '', this.respondingCluster()));
       }
       writeClusterHead(response, status, statusText, lines);
     } catch (error) {
       this.#become('failed');
       this.#drop();
       if (response.headersSent) response.destroy();
-      else this.fail(error as Error, 'answering');
+      else this.fail(error as Error, 'responding');
       return null;
     }
     this.#become('passing');

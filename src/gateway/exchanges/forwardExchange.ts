@@ -62,7 +62,7 @@ export abstract class ForwardExchange extends Exchange {
   }
 
   protected giveUp({ error, stage }: AttemptFailure): void {
-    this.parts.answers.failure(this.proxied, error, stage === 'answering');
+    this.parts.responses.failure(this.proxied, error, stage === 'responding');
   }
 
   protected override onFailure(failure: AttemptFailure): void {
@@ -87,7 +87,7 @@ export abstract class ForwardExchange extends Exchange {
     const isCut = end === 'client_gone' || end === 'cut';
     const { status } = this;
     const cluster = status === 0 ? null : this.destination().name;
-    this.parts.answers.noteEnd(this.proxied, isCut ? 0 : this.response.statusCode, status, cluster);
+    this.parts.responses.noteEnd(this.proxied, isCut ? 0 : this.response.statusCode, status, cluster);
   }
 }
 
@@ -121,7 +121,7 @@ export class OtherExchange extends ForwardExchange {
     return this.#route.cluster;
   }
 
-  protected override answering(): RespondingCluster {
+  protected override respondingCluster(): RespondingCluster {
     return this.#route;
   }
 
@@ -175,7 +175,7 @@ export class FollowUpExchange extends ForwardExchange {
     return { name: this.#owner.cluster, proxyTo: this.#owner.proxyTo };
   }
 
-  protected override answering(): RespondingCluster {
+  protected override respondingCluster(): RespondingCluster {
     const cluster = ownerCluster(this.parts.table.current, this.#owner);
     return { cluster, decision: null, fallback: false, steps: null, handshake: null };
   }

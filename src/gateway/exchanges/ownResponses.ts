@@ -55,7 +55,7 @@ export class OwnResponses {
       fallbackId: refusalIds.next(),
     });
     logger.debug({ reason, path: proxied.target.path, method: proxied.method, status: rendered.status }, message);
-    this.answer(proxied, rendered.status, rendered.headers, rendered.body);
+    this.send(proxied, rendered.status, rendered.headers, rendered.body);
     // Of a long body only the start has been read. The rest is read and dropped, or the next request of the connection
     // would wait behind it for ever.
     proxied.request.resume();
@@ -63,26 +63,26 @@ export class OwnResponses {
 
   /**
    * Responds 502 as text (docs/compatibility.md#proxying).
-   * @param answered true if the cluster began a response
+   * @param hasResponse true if the cluster began a response
    */
-  failure(proxied: ProxiedRequest, error: Error, answered: boolean): void {
+  failure(proxied: ProxiedRequest, error: Error, hasResponse: boolean): void {
     const { names, logger, settings } = this.#parts;
     const remote = `remote ${names.product} server`;
     const message =
       codeOf(error) === 'UND_ERR_HEADERS_TIMEOUT'
         ? `Request to ${remote} timed out after ${durationText(settings.asyncTimeout)}`
-        : answered
+        : hasResponse
           ? `Failed reading response from ${remote}`
           : `Request to ${remote} failed`;
     logger.warn({ path: proxied.target.path, method: proxied.method, err: error }, message);
-    this.answer(proxied, 502, PLAIN_TEXT, message);
+    this.send(proxied, 502, PLAIN_TEXT, message);
   }
 
-  /** Answers, and counts a request that ends without an exchange; those with one are counted by it. */
-  answer(proxied: ProxiedRequest, status: number, headers: readonly string[], body: string): void {
+  /** Responds, and counts a request that ends without an exchange; those with one are counted by it. */
+  send(proxied: ProxiedRequest, status: number, headers: readonly string[], body: string): void {
     const { response } = proxied;
     response.once('close', () => this.noteEnd(proxied, response.statusCode, 0, null));
-    answer(response, status, headers, body);
+    respond(response, status, headers, body);
   }
 
   /**
@@ -108,7 +108,7 @@ export class OwnResponses {
       const { response, target, method } = proxied;
       this.#parts.logger.error({ err: error, path: target.path, method }, 'request failed');
       if (response.headersSent) response.destroy();
-      else answer(response, 500, PLAIN_TEXT, 'The gateway failed; its log says why.\n');
+      else respond(response, 500, PLAIN_TEXT, 'The gateway failed; its log says why.\n');
     }
   }
 }
@@ -116,7 +116,7 @@ export class OwnResponses {
 /**
  * Responds to a request whole, unless that is too late. One whose body is not there yet is the last of its connection.
  */
-export function answer(response: ServerResponse, status: number, headers: readonly string[], body: string): void {
+export function respond(response: ServerResponse, status: number, headers: readonly string[], body: string): void {
   if (response.headersSent || response.destroyed) return;
   if (isUnfinished(response.req)) endWith(response.req, response);
   response.writeHead(status, [...headers, 'content-length', String(Buffer.byteLength(body))]);

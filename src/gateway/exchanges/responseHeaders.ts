@@ -174,15 +174,15 @@ export function addedLines(
   { kind }: ProxiedRequest,
   headers: IncomingHttpHeaders,
   host: string,
-  answering: RespondingCluster,
+  responding: RespondingCluster,
 ): readonly string[] {
-  const { cluster, handshake } = answering;
+  const { cluster, handshake } = responding;
   const lines: string[] = [];
   if (handshakes !== null) {
     const ofLogin = handshakes.linesOfLogin(headers, cluster.name);
     lines.push(...(ofLogin.length > 0 ? ofLogin : (handshake?.linesFor(cluster.name) ?? [])));
   }
-  if (settings.explainHeader) lines.push(...explainLine(names, answering));
+  if (settings.explainHeader) lines.push(...explainLine(names, responding));
   if (settings.includeClusterHostInResponse && kind === 'submission') {
     lines.push('Set-Cookie', `${names.clusterHostCookie}=${host}`);
   }

@@ -11,7 +11,7 @@ import type { QuerySlots } from '../admission/admission.ts';
 import type { ExchangeParts } from '../dataPlane.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { isOwnFault, isReset } from '../upstreams/clusterError.ts';
-import { type AttemptFailure, Exchange, type ExchangeEnd, type HeldResponse } from './exchange.ts';
+import { type AttemptFailure, type BufferedResponse, Exchange, type ExchangeEnd } from './exchange.ts';
 import { foreignQueryId, overloaded, unknownTransaction, unreachableOwner } from './exchangeRefusals.ts';
 import {
   chooseTarget,
@@ -63,7 +63,7 @@ export class SubmissionExchange extends Exchange {
   /** Watches the response that names the query; null before, and if it does not reach the client. */
   #watch: ResponseWatch | null = null;
   /** The buffered response, or null. */
-  #gathered: Readonly<HeldResponse> | null = null;
+  #gathered: Readonly<BufferedResponse> | null = null;
   /** Reason of its rejection by the gateway; null if a cluster responded or failed. */
   #refused: Refusal['reason'] | null = null;
   #isQueued = false;
@@ -179,7 +179,7 @@ export class SubmissionExchange extends Exchange {
       this.#decision = this.#submission.decision;
     }
     if (!this.#mayRepeat(failure)) {
-      this.parts.answers.failure(this.proxied, error, stage === 'answering');
+      this.parts.responses.failure(this.proxied, error, stage === 'responding');
       return;
     }
     this.parts.metrics.retry(cluster);
@@ -208,20 +208,20 @@ export class SubmissionExchange extends Exchange {
     return true;
   }
 
-  protected override inspect(answer: Readonly<HeldResponse>): void {
-    const text = this.#textOf(answer);
+  protected override inspect(buffered: Readonly<BufferedResponse>): void {
+    const text = this.#textOf(buffered);
     const match = text === null ? 'absent' : findId(text);
-    if (match === 'incomplete' && !answer.isWhole && answer.size < MAX_HELD_BYTES) return;
+    if (match === 'incomplete' && !buffered.isWhole && buffered.size < MAX_HELD_BYTES) return;
     this.decide();
     // A follow-up could not name an id that is not plausible.
     if (typeof match === 'string' || text === null || this.#target === null || !isPlausible(match.id)) this.release();
-    else this.#take(match.id, this.#target.cluster, text, answer).catch((error: Error) => this.#abandon(error));
+    else this.#take(match.id, this.#target.cluster, text, buffered).catch((error: Error) => this.#abandon(error));
   }
 
   /** The query cannot be noted, by a defect: its client gets nothing of the response. */
   #abandon(error: Error): void {
     this.discard();
-    if (this.isAwaited) this.parts.answers.failure(this.proxied, error, true);
+    if (this.isAwaited) this.parts.responses.failure(this.proxied, error, true);
   }
 
   /**
@@ -229,16 +229,16 @@ export class SubmissionExchange extends Exchange {
    * for unless it has to be stored first.
    * @param text start of the response
    */
-  async #take(queryId: string, cluster: ClusterEntry, text: string, held: Readonly<HeldResponse>): Promise<void> {
+  async #take(queryId: string, cluster: ClusterEntry, text: string, reply: Readonly<BufferedResponse>): Promise<void> {
     const { stickiness, ownership, outcomes, transactions, recorder, settings } = this.parts;
     const { proxied } = this;
     const submission = this.#submission;
     const { name, proxyTo, uid } = cluster;
     this.#queryId = queryId;
     this.#counted?.confirm();
-    this.#gathered = held;
+    this.#gathered = reply;
     const watch = new ResponseWatch(this.parts, queryId, name, 'POST', () => submission.slots?.bind(queryId, name));
-    watch.begin(200, held.headers);
+    watch.begin(200, reply.headers);
     this.#watch = watch;
     const claim = stickiness.learn(queryId, { cluster: name, proxyTo, uid });
     if (claim !== null) {
@@ -257,7 +257,7 @@ export class SubmissionExchange extends Exchange {
     // Nearly always the next URI stands in the start of the response.
     if (namesNext(text)) watch.noteNext();
     if (submission.transaction !== null) transactions.noteStatement(queryId, submission.transaction.id);
-    const storing = transactions.noteResponse(queryId, held.headers, { cluster: name, proxyTo });
+    const storing = transactions.noteResponse(queryId, reply.headers, { cluster: name, proxyTo });
     if (storing !== null) {
       this.pauseResponse();
       await storing;
@@ -279,11 +279,11 @@ export class SubmissionExchange extends Exchange {
   }
 
   protected override release(): void {
-    const answer = this.#gathered;
+    const gathered = this.#gathered;
     this.#gathered = null;
-    if (answer !== null) {
-      for (const chunk of answer.chunks) this.#watch?.data(chunk);
-      if (answer.isWhole) this.#watch?.end();
+    if (gathered !== null) {
+      for (const chunk of gathered.chunks) this.#watch?.data(chunk);
+      if (gathered.isWhole) this.#watch?.end();
     }
     super.release();
   }
@@ -306,7 +306,7 @@ export class SubmissionExchange extends Exchange {
     if (this.isAwaited) this.refuse(refusal);
   }
 
-  protected override answering(): RespondingCluster {
+  protected override respondingCluster(): RespondingCluster {
     const { cluster, fallback, steps } = this.#target as Target;
     const admission = waitNote(this.#submission);
     return { cluster, decision: this.#decision, fallback, steps, admission, handshake: null };
@@ -319,7 +319,7 @@ export class SubmissionExchange extends Exchange {
     // One that waits keeps its place; the exchange that sends it gives the slots back.
     if (!this.#isQueued) this.#submission.slots?.release();
     const { proxied } = this;
-    const { answers, recorder } = this.parts;
+    const { responses, recorder } = this.parts;
     const status = how === 'client_gone' || how === 'cut' ? 0 : this.response.statusCode;
     const { group, decidedBy, rule } = this.#decision;
     proxied.trace?.note({
@@ -328,7 +328,7 @@ export class SubmissionExchange extends Exchange {
       ...(rule === null ? {} : { 'engine_gateway.rule': rule }),
       ...(this.#queryId === null ? {} : { 'engine_gateway.query_id': this.#queryId }),
     });
-    answers.noteEnd(proxied, status, this.status, this.status === 0 ? null : (this.#target?.cluster.name ?? null));
+    responses.noteEnd(proxied, status, this.status, this.status === 0 ? null : (this.#target?.cluster.name ?? null));
     const route = this.#route();
     if (this.status >= 400) this.#queryId = recorder.recordFailed(this.status, proxied, this.#submission, route);
     const end = { queryId: this.#queryId, refused: this.#refused, queued: this.#isQueued, status };
@@ -340,7 +340,7 @@ export class SubmissionExchange extends Exchange {
     return { decision: this.#decision, cluster, fallback, steps, attempts: this.#attempts, choice: this.#choice };
   }
 
-  #textOf({ chunks, headers }: Readonly<HeldResponse>): string | null {
+  #textOf({ chunks, headers }: Readonly<BufferedResponse>): string | null {
     let bytes = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
     if (this.#encoding !== '') {
       const decoded = decodeStart(bytes, this.#encoding);

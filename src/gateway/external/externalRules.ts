@@ -335,15 +335,15 @@ export class ExternalRulesClient implements ExternalRules {
   }
 
   async request(request: RuleRequest): Promise<ExternalResponse> {
-    if (!this.#mayCall()) return this.#answer({ outcome: 'skipped', reason: this.#lastFailure ?? 'it failed' });
+    if (!this.#mayCall()) return this.#count({ outcome: 'skipped', reason: this.#lastFailure ?? 'it failed' });
     const before = this.#clock.monotonic();
     try {
-      const answer = await this.#call(request);
+      const response = await this.#call(request);
       if (this.#retryAt !== null) this.#logger.info('external rules service available again');
       this.#failures = 0;
       this.#retryAt = null;
       this.#isTrying = false;
-      return this.#answer(answer);
+      return this.#count(response);
     } catch (error) {
       const reason = this.#failure(error);
       const wasOpen = this.#retryAt !== null;
@@ -351,7 +351,7 @@ export class ExternalRulesClient implements ExternalRules {
       this.#noteFailure();
       const next = this.#retryAt !== null && !wasOpen ? '; it is left alone for a while' : '';
       this.#logger.warn({ reason }, `the external rules service failed${next}`);
-      return this.#answer({ outcome: 'failed', reason });
+      return this.#count({ outcome: 'failed', reason });
     } finally {
       this.#duration.observe((this.#clock.monotonic() - before) / 1000);
     }
@@ -414,9 +414,9 @@ export class ExternalRulesClient implements ExternalRules {
     return { outcome: 'answered', routingGroup, headers: set };
   }
 
-  #answer(answer: ExternalResponse): ExternalResponse {
-    this.#calls.inc({ outcome: answer.outcome });
-    return answer;
+  #count(response: ExternalResponse): ExternalResponse {
+    this.#calls.inc({ outcome: response.outcome });
+    return response;
   }
 
   #failure(error: unknown): string {

@@ -152,7 +152,7 @@ type StatementResult =
   | { readonly kind: 'error'; readonly name: string; readonly message: string }
   | {
       readonly kind: 'failed';
-      readonly answer: CheckResponse;
+      readonly response: CheckResponse;
       readonly reason: string | null;
       /** True if the query was queued by the engine in its last response. */
       readonly queued: boolean;
@@ -183,7 +183,7 @@ export async function runStatement(
 ): Promise<StatementResult> {
   const rows: (readonly unknown[])[] = [];
   let pause = FIRST_PAUSE_MS;
-  let answer = await client.ask(
+  let response = await client.ask(
     proxyTo,
     { method: 'POST', path: '/v1/statement', headers, body: sql, maxBytes },
     signal,
@@ -191,7 +191,7 @@ export async function runStatement(
   let next: string | null = null;
   let queued = false;
   const failed = async (reason: string | null): Promise<StatementResult> => {
-    const outcome = { kind: 'failed' as const, answer, reason, queued };
+    const outcome = { kind: 'failed' as const, response, reason, queued };
     if (next !== null) {
       const cancel = { method: 'DELETE' as const, path: next, headers, maxBytes };
       await client.ask(proxyTo, cancel, AbortSignal.timeout(CANCEL_TIMEOUT_MS));
@@ -199,8 +199,8 @@ export async function runStatement(
     return outcome;
   };
   for (;;) {
-    if (!answer.ok || answer.status !== 200) return await failed(null);
-    const page = jsonObject(answer.text);
+    if (!response.ok || response.status !== 200) return await failed(null);
+    const page = jsonObject(response.text);
     if (page === null) return await failed('the answer is not a query result');
     const { error, data, nextUri, stats } = page;
     const state = stateOf(stats);
@@ -218,7 +218,7 @@ export async function runStatement(
       await sleep(pause, undefined, { signal }).catch(() => undefined);
       pause = Math.min(pause * 2, MAX_PAUSE_MS);
     }
-    answer = await client.ask(proxyTo, { method: 'GET', path: next, headers, maxBytes }, signal);
+    response = await client.ask(proxyTo, { method: 'GET', path: next, headers, maxBytes }, signal);
   }
 }
 
@@ -287,18 +287,18 @@ export function healthChecks(client: CheckClient, names: ProductNames, settings:
 
   const info = async ({ proxyTo, path }: CheckTarget, signal: AbortSignal): Promise<CheckResult> => {
     const request = { method: 'GET', path: path ?? '/v1/info', maxBytes: MAX_INFO_BYTES, retries } as const;
-    const answer = await client.read(proxyTo, request, null, signal);
-    if (!answer.ok) return answer.result;
+    const response = await client.read(proxyTo, request, null, signal);
+    if (!response.ok) return response.result;
     let info: unknown;
     try {
-      info = JSON.parse(answer.text);
+      info = JSON.parse(response.text);
     } catch {
-      return unhealthy(`${answer.endpoint}: the answer is not JSON`);
+      return unhealthy(`${response.endpoint}: the answer is not JSON`);
     }
     const starting = typeof info === 'object' && info !== null && 'starting' in info ? info.starting : undefined;
     if (starting === true) return { health: 'PENDING', reason: 'the cluster is starting' };
-    if (starting === false) return { health: 'HEALTHY', reason: `${answer.endpoint}: started` };
-    return unhealthy(`${answer.endpoint}: the answer has no field "starting"`);
+    if (starting === false) return { health: 'HEALTHY', reason: `${response.endpoint}: started` };
+    return unhealthy(`${response.endpoint}: the answer has no field "starting"`);
   };
 
   const metrics = async (target: CheckTarget, credentials: CheckCredentials, signal: AbortSignal) => {
@@ -308,8 +308,8 @@ export function healthChecks(client: CheckClient, names: ProductNames, settings:
     const path = `${target.path ?? settings.metricsEndpoint}?${query}`;
     const headers = { accept, ...identity(credentials, true), ...forwarded };
     const request = { method: 'GET', path, headers, maxBytes, retries } as const;
-    const answer = await client.read(target.proxyTo, request, credentials, signal);
-    return answer.ok ? judgeMetrics(answer.endpoint, parseMetrics(answer.text), needed, settings) : answer.result;
+    const reply = await client.read(target.proxyTo, request, credentials, signal);
+    return reply.ok ? judgeMetrics(reply.endpoint, parseMetrics(reply.text), needed, settings) : reply.result;
   };
 
   const jdbc = async (target: CheckTarget, credentials: CheckCredentials, signal: AbortSignal) => {
@@ -331,17 +331,17 @@ export function healthChecks(client: CheckClient, names: ProductNames, settings:
       case 'error':
         return judgeError(outcome.name, outcome.message);
       default: {
-        const { answer, queued } = outcome;
-        const why = answer.ok ? (outcome.reason ?? statusReason(answer.status, credentials)) : answer.reason;
+        const { response, queued } = outcome;
+        const why = response.ok ? (outcome.reason ?? statusReason(response.status, credentials)) : response.reason;
         // It responds, but is overloaded: not a reason for UNHEALTHY.
-        if (queued && !answer.ok && signal.aborted) {
+        if (queued && !response.ok && signal.aborted) {
           const fix = `give queries with source ${CHECK_SOURCE} a resource group of their own`;
           return {
             health: 'inconclusive',
             reason: `the check's query waits in the cluster's queue; ${fix}`,
           } as const;
         }
-        return unhealthy(`${answer.endpoint}: ${why}`);
+        return unhealthy(`${response.endpoint}: ${why}`);
       }
     }
   };
@@ -350,11 +350,11 @@ export function healthChecks(client: CheckClient, names: ProductNames, settings:
   const bean = async (target: CheckTarget, name: string, credentials: CheckCredentials, signal: AbortSignal) => {
     const headers = { ...secureIdentity(target, credentials), ...forwarded };
     const request = { method: 'GET', path: `/v1/jmx/mbean/${name}`, headers, maxBytes } as const;
-    const answer = await client.read(target.proxyTo, request, credentials, signal);
-    if (!answer.ok) return answer;
-    const attributes = jsonObject(answer.text)?.attributes;
+    const response = await client.read(target.proxyTo, request, credentials, signal);
+    if (!response.ok) return response;
+    const attributes = jsonObject(response.text)?.attributes;
     if (!Array.isArray(attributes)) {
-      return { ok: false as const, result: unhealthy(`${answer.endpoint}: the answer is not an MBean`) };
+      return { ok: false as const, result: unhealthy(`${response.endpoint}: the answer is not an MBean`) };
     }
     const numbers = new Map<string, number>();
     for (const attribute of attributes as readonly unknown[]) {
@@ -362,7 +362,7 @@ export function healthChecks(client: CheckClient, names: ProductNames, settings:
       const { name: key, value } = attribute as { readonly name?: unknown; readonly value?: unknown };
       if (typeof key === 'string' && typeof value === 'number') numbers.set(key, value);
     }
-    return { ok: true as const, endpoint: answer.endpoint, attributes: numbers };
+    return { ok: true as const, endpoint: response.endpoint, attributes: numbers };
   };
 
   const jmx = async (target: CheckTarget, credentials: CheckCredentials, signal: AbortSignal): Promise<CheckResult> => {
@@ -386,12 +386,12 @@ export function healthChecks(client: CheckClient, names: ProductNames, settings:
     const headers = { 'content-type': 'application/x-www-form-urlencoded', ...forwarded };
     const body = new URLSearchParams({ username, password, redirectPath: '' }).toString();
     const request = { method: 'POST', path: '/ui/login', headers, body, maxBytes } as const;
-    const answer = await client.ask(proxyTo, request, signal);
-    const cookie = answer.ok ? cookiesOf(answer) : '';
-    if (answer.ok && answer.status < 400 && cookie !== '') return { ok: true as const, cookie };
+    const reply = await client.ask(proxyTo, request, signal);
+    const cookie = reply.ok ? cookiesOf(reply) : '';
+    if (reply.ok && reply.status < 400 && cookie !== '') return { ok: true as const, cookie };
     const noUser = `the login form refuses the user; fix ${from}, or choose another type of check where the engine has no form login`;
-    const why = !answer.ok ? answer.reason : answer.status >= 400 ? statusReason(answer.status, credentials) : noUser;
-    return { ok: false as const, result: unhealthy(`${answer.endpoint}: ${why}`) };
+    const why = !reply.ok ? reply.reason : reply.status >= 400 ? statusReason(reply.status, credentials) : noUser;
+    return { ok: false as const, result: unhealthy(`${reply.endpoint}: ${why}`) };
   };
 
   const uiApi = async (

@@ -22,7 +22,7 @@ export type SearchResult = QueryOwner | 'unknown' | 'undecided';
 interface Census {
   /** By suffix: the clusters whose coordinator has it. */
   readonly claimants: ReadonlyMap<string, readonly QueryOwner[]>;
-  readonly answered: boolean;
+  readonly hasResponse: boolean;
   /** Registry names of the clusters that did not report a coordinator. */
   readonly silent: readonly string[];
 }
@@ -53,11 +53,11 @@ export class CoordinatorSearch {
    * @param suffix last five characters of a query id
    */
   async find(suffix: string): Promise<SearchResult> {
-    const { claimants, answered, silent } = await this.#current();
+    const { claimants, hasResponse, silent } = await this.#current();
     const owners = claimants.get(suffix) ?? [];
     const [owner] = owners;
     if (owner !== undefined && owners.length === 1 && silent.length === 0) return owner;
-    return answered ? 'unknown' : 'undecided';
+    return hasResponse ? 'unknown' : 'undecided';
   }
 
   #current(): Promise<Census> {
@@ -82,15 +82,15 @@ export class CoordinatorSearch {
       else if (!clusters.has(upstream)) clusters.set(upstream, cluster);
     }
     const claimants = new Map<string, QueryOwner[]>();
-    let answered = false;
+    let hasResponse = false;
     const asking = [...clusters].map(async ([upstream, { name, proxyTo, uid }]) => {
       const suffix = await coordinatorAt(upstream).catch(() => undefined);
-      if (suffix !== undefined) answered = true;
+      if (suffix !== undefined) hasResponse = true;
       if (typeof suffix !== 'string') silent.push(name);
       else claimants.set(suffix, [...(claimants.get(suffix) ?? []), { cluster: name, proxyTo, uid }]);
     });
     await Promise.all(asking);
-    return { claimants, answered, silent };
+    return { claimants, hasResponse, silent };
   }
 }
 

@@ -29,7 +29,7 @@ export interface Handshake {
    */
   readonly login: string | null;
   /** Lines of the response: they set the cookie where it is missing or names another cluster, or end it. */
-  linesFor(answering: string): readonly string[];
+  linesFor(responding: string): readonly string[];
 }
 
 /** Content of a cookie; what is signed has the keys in this order. */
@@ -115,9 +115,9 @@ export class HandshakeCookies {
     return {
       cluster: decides ? cluster : null,
       login,
-      linesFor: (answering) => {
+      linesFor: (responding) => {
         if (ends) return isPresent ? this.#line(this.#name, 'delete', 0) : [];
-        return begins && cluster?.name !== answering ? this.#begin(answering) : [];
+        return begins && cluster?.name !== responding ? this.#begin(responding) : [];
       },
     };
   }
@@ -128,16 +128,16 @@ export class HandshakeCookies {
    * makes a client to fetch a renewed token.
    * @param headers those of the cluster
    */
-  linesOfLogin(headers: IncomingHttpHeaders, answering: string): readonly string[] {
+  linesOfLogin(headers: IncomingHttpHeaders, responding: string): readonly string[] {
     const { location, 'www-authenticate': challenge } = headers;
-    if (typeof location === 'string' && isAuthorization(location)) return this.#begin(answering);
+    if (typeof location === 'string' && isAuthorization(location)) return this.#begin(responding);
     if (challenge === undefined) return [];
     for (const one of [challenge].flat()) {
       const [, prefix, path, id] = RENEWAL.exec(one) ?? [];
       if (prefix !== undefined && path !== undefined && id !== undefined) {
         const limits = { routingPaths: [path], deletePaths: [], priority: RENEWAL_PRIORITY, ttl: RENEWAL_LIFETIME };
         // A client may have several tokens renewed at once: each cookie is sent for its own one alone.
-        return this.#set(answering, { name: `${this.#name}.${id}`, ...limits }, `${prefix}${path}`);
+        return this.#set(responding, { name: `${this.#name}.${id}`, ...limits }, `${prefix}${path}`);
       }
     }
     return [];

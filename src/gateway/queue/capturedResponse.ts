@@ -4,7 +4,7 @@ import { Writable } from 'node:stream';
 /** Maximum size of a first response: those of engines have some hundred bytes, as results follow later. */
 const MAX_RESPONSE_BYTES = 1_048_576;
 
-export interface CapturedAnswer {
+export interface StoredResponse {
   readonly status: number;
   readonly headers: readonly string[];
   readonly body: Buffer;
@@ -29,7 +29,7 @@ export class CapturedResponse extends Writable {
   }
 
   /** The captured response; null if it is incomplete, or too large. */
-  get answer(): CapturedAnswer | null {
+  get content(): StoredResponse | null {
     if (!this.writableFinished || this.#size > MAX_RESPONSE_BYTES) return null;
     const headers: string[] = [];
     for (let index = 0; index + 1 < this.#lines.length; index += 2) {

@@ -66,7 +66,7 @@ export interface DurableQueueDependencies {
   readonly admission: Admission;
   readonly send: SendSubmission;
   readonly followUp: (proxied: ProxiedRequest, engineId: string) => void;
-  readonly answers: PollResponses;
+  readonly responses: PollResponses;
   /** Stores outcomes of queries that ended in the queue. */
   readonly ends: Pick<QueuedEnds, 'note'>;
   readonly clock: Clock;
@@ -268,8 +268,8 @@ export class DurableQueue {
     const { repository, key, ends } = this.#dependencies;
     const message = lostText('the gateway replica that sent it ended');
     const refusal: Refusal = { reason: 'queue_lost', message, queryId: id };
-    const answer = key.seal('answer', id, encodeOutcome({ kind: 'refusal', refusal }));
     const stored = this.#opened(id, await repository.request(id, replica));
+    const answer = key.seal('answer', id, encodeOutcome({ kind: 'refusal', refusal }));
     const isEnded = await repository.end(id, replica, 'submitting', { state: 'failed', engineId: null, answer });
     if (isEnded) ends.note(id, stored, waitingMs, refusal);
   }
@@ -299,7 +299,7 @@ export class DurableQueue {
     }
     this.#release(query);
     query.polls.respondAll((proxied) =>
-      this.#dependencies.answers.refuse(proxied, id, 'unknown_query', `Query ${id} was cancelled.`),
+      this.#dependencies.responses.refuse(proxied, id, 'unknown_query', `Query ${id} was cancelled.`),
     );
     void this.#remove(query, end);
     return true;
@@ -433,12 +433,12 @@ export class DurableQueue {
   /** Hands queued queries over to other replicas, and waits for pending submissions. Never rejects. */
   async stop(): Promise<void> {
     this.#stopping = true;
-    const { repository, replica, answers, logger, clock } = this.#dependencies;
+    const { repository, replica, responses, logger, clock } = this.#dependencies;
     const waiting = [...this.#queries.values()].filter(({ stage }) => stage === 'waiting');
     for (const query of waiting) {
       this.#release(query);
       query.polls.respondAll((proxied, token) =>
-        answers.waiting(proxied, query.id, token, clock.monotonic() - query.since, query.state),
+        responses.waiting(proxied, query.id, token, clock.monotonic() - query.since, query.state),
       );
     }
     await Promise.all(this.#submissions);
@@ -478,15 +478,15 @@ export class DurableQueue {
   }
 
   #holdPoll(query: LocalQuery, proxied: ProxiedRequest, token: number, holdMs: number): void {
-    const { answers, clock } = this.#dependencies;
+    const { responses, clock } = this.#dependencies;
     query.polledAt = clock.monotonic();
     if (query.outcome !== null) {
-      answers.outcome(proxied, query.id, query.outcome);
+      responses.outcome(proxied, query.id, query.outcome);
       return;
     }
     query.polls.hold(proxied, token, holdMs, (late, lateToken) => {
       query.polledAt = clock.monotonic();
-      answers.waiting(late, query.id, lateToken, query.polledAt - query.since, query.state);
+      responses.waiting(late, query.id, lateToken, query.polledAt - query.since, query.state);
     });
     if (query.isAsleep) {
       this.#wake(query).catch((error: unknown) =>
@@ -498,20 +498,20 @@ export class DurableQueue {
   /** Requests admission with the query's position. */
   #admit(query: LocalQuery, { decision, user, headers }: StoredSubmission): void {
     const { admission, clock } = this.#dependencies;
-    const answer = admission.admit({ decision, user, headers, waitedMs: clock.monotonic() - query.since });
-    const place = answer.answer === 'wait' ? answer.place : undefined;
+    const response = admission.admit({ decision, user, headers, waitedMs: clock.monotonic() - query.since });
+    const place = response.kind === 'wait' ? response.place : undefined;
     query.state = stateOf({ decision }, place);
     if (query.movedAt !== null) place?.moveFirst();
     query.stage = 'waiting';
-    query.slots = answer.answer === 'refuse' ? null : (answer.slots ?? null);
-    if (answer.answer === 'refuse') void this.#end(query, 'waiting', answer.refusal);
-    else if (answer.answer === 'now') this.#submit(query);
+    query.slots = response.kind === 'refuse' ? null : (response.slots ?? null);
+    if (response.kind === 'refuse') void this.#end(query, 'waiting', response.refusal);
+    else if (response.kind === 'now') this.#submit(query);
     else {
       query.giveUp = new AbortController();
-      query.deadline = query.since + answer.atMost;
-      query.late = answer.late;
-      query.noteLate = answer.noteLate;
-      this.#follow(query, answer.begin(query.giveUp.signal));
+      query.deadline = query.since + response.atMost;
+      query.late = response.late;
+      query.noteLate = response.noteLate;
+      this.#follow(query, response.begin(query.giveUp.signal));
     }
   }
 
@@ -622,13 +622,13 @@ export class DurableQueue {
   /** Cancels a submitted query like its client. */
   #cancelAtCluster(
     stored: StoredSubmission,
-    { answer, engineId }: SubmissionOutcome & { readonly kind: 'answer' },
+    { response, engineId }: SubmissionOutcome & { readonly kind: 'answer' },
   ): void {
-    const next = nextTargetOf({ kind: 'answer', ...answer });
+    const next = nextTargetOf({ kind: 'answer', ...response });
     if (next === null || engineId === null) return;
     const { followUp, clock } = this.#dependencies;
-    const response = new CapturedResponse().asResponse;
-    followUp(cancellationOf(stored, next, response, clock.monotonic()), engineId);
+    const discarded = new CapturedResponse().asResponse;
+    followUp(cancellationOf(stored, next, discarded, clock.monotonic()), engineId);
   }
 
   /** `waiting` becomes `submitting`; null if another replica has the query. Retries until the database responds. */
@@ -653,7 +653,7 @@ export class DurableQueue {
 
   #goesBack(query: LocalQuery, outcome: SubmissionOutcome): boolean {
     if (this.#dependencies.clock.monotonic() >= query.deadline) return false;
-    if (outcome.kind === 'answer') return outcome.answer.status === 503;
+    if (outcome.kind === 'answer') return outcome.response.status === 503;
     if (outcome.kind === 'lost') return false;
     const { reason } = outcome.refusal;
     if (reason === 'no_cluster') return query.putBacks < MAX_PUT_BACKS;
@@ -668,7 +668,7 @@ export class DurableQueue {
     engineId: string | null = null,
     sent: StoredSubmission | null = null,
   ): Promise<void> {
-    const { repository, key, replica, answers, ends, clock } = this.#dependencies;
+    const { repository, key, replica, responses, ends, clock } = this.#dependencies;
     const { id } = query;
     const outcome: StoredOutcome = 'kind' in end ? end : { kind: 'refusal', refusal: { ...end, queryId: id } };
     if (from === 'waiting') {
@@ -690,10 +690,10 @@ export class DurableQueue {
     }
     if (refusal !== null) ends.note(id, submission, clock.monotonic() - query.since, refusal);
     query.outcome = outcome;
-    query.polls.respondAll((proxied) => answers.outcome(proxied, id, outcome));
+    query.polls.respondAll((proxied) => responses.outcome(proxied, id, outcome));
     await stored;
     this.#queries.delete(id);
-    query.polls.respondAll((proxied) => answers.outcome(proxied, id, outcome));
+    query.polls.respondAll((proxied) => responses.outcome(proxied, id, outcome));
   }
 
   /**
@@ -717,9 +717,9 @@ export class DurableQueue {
 
   /** Open requests get a "queued" response: the next ones read the row. */
   #respondLater(query: LocalQuery): void {
-    const { answers, clock } = this.#dependencies;
+    const { responses, clock } = this.#dependencies;
     query.polls.respondAll((proxied, token) =>
-      answers.waiting(proxied, query.id, token, clock.monotonic() - query.since, query.state),
+      responses.waiting(proxied, query.id, token, clock.monotonic() - query.since, query.state),
     );
   }
 
@@ -748,7 +748,7 @@ function reasonOf({ state: { group, place } }: Pick<LocalQuery, 'state'>): strin
 function outcomeForClient(id: string, outcome: SubmissionOutcome): StoredOutcome {
   switch (outcome.kind) {
     case 'answer':
-      return { kind: 'answer', ...outcome.answer };
+      return { kind: 'answer', ...outcome.response };
     case 'refused':
       return { kind: 'refusal', refusal: { ...outcome.refusal, queryId: id } };
     default:

@@ -22,7 +22,7 @@ const POLL_MS = 1_000;
 
 export interface OwnResponse {
   refuse(proxied: ProxiedRequest, refusal: Refusal): void;
-  answer(proxied: ProxiedRequest, status: number, headers: readonly string[], body: string): void;
+  send(proxied: ProxiedRequest, status: number, headers: readonly string[], body: string): void;
 }
 
 export interface QueueResponsesDependencies {
@@ -30,7 +30,7 @@ export interface QueueResponsesDependencies {
   readonly key: QueueKey;
   readonly paths: ProxiedPaths;
   readonly clients: Pick<RequestHeaders, 'clientOf' | 'prefixOf'>;
-  readonly answers: OwnResponse;
+  readonly responses: OwnResponse;
   readonly settings: Pick<DataPlaneSettings, 'explainHeader'>;
 }
 
@@ -45,7 +45,7 @@ export class QueueResponses implements PollResponses {
   }
 
   waiting(proxied: ProxiedRequest, id: string, token: number, waitedMs: number, state: QueuedState): void {
-    const { names, key, paths, answers, settings } = this.#dependencies;
+    const { names, key, paths, responses, settings } = this.#dependencies;
     const { place: waits, ...decided } = state;
     const lines = settings.explainHeader
       ? waitLine(names, { ...decided, position: waits?.position() ?? null, why: waits?.why() ?? null })
@@ -57,22 +57,22 @@ export class QueueResponses implements PollResponses {
       slug: key.slugOf(id),
     };
     const { status, headers, body } = queuedResponse(place, { token: token + 1, waitedMs, lines });
-    answers.answer(proxied, status, headers, body);
+    responses.send(proxied, status, headers, body);
   }
 
   outcome(proxied: ProxiedRequest, id: string, outcome: StoredOutcome): void {
-    const { answers } = this.#dependencies;
-    if (outcome.kind === 'refusal') answers.refuse(proxied, { ...outcome.refusal, queryId: id });
+    const { responses } = this.#dependencies;
+    if (outcome.kind === 'refusal') responses.refuse(proxied, { ...outcome.refusal, queryId: id });
     else {
       // Node writes strings as Latin-1: every byte stays.
       const { status, headers, body } = outcome;
-      answers.answer(proxied, status, headers, body.toString('utf8'));
+      responses.send(proxied, status, headers, body.toString('utf8'));
     }
   }
 
   killed(proxied: ProxiedRequest, id: string): void {
     const { status, headers, body } = finishedCall(`${id.slice(0, -'queue'.length)}calls`, this.#base(proxied));
-    this.#dependencies.answers.answer(proxied, status, headers, body);
+    this.#dependencies.responses.send(proxied, status, headers, body);
   }
 
   gone(proxied: ProxiedRequest, id: string): void {
@@ -89,7 +89,7 @@ export class QueueResponses implements PollResponses {
   }
 
   refuse(proxied: ProxiedRequest, id: string, reason: RefusalReason, message: string): void {
-    this.#dependencies.answers.refuse(proxied, { reason, message, queryId: id });
+    this.#dependencies.responses.refuse(proxied, { reason, message, queryId: id });
   }
 }
 
@@ -100,7 +100,7 @@ export interface QueuedRequestsDependencies {
   readonly room: DurableQueue;
   readonly foreign: RemotePolls;
   readonly polls: PollResponses;
-  readonly answers: OwnResponse;
+  readonly responses: OwnResponse;
   readonly followUp: (proxied: ProxiedRequest, id: string) => void;
   /** Checks that a caller is the client that sent a query. */
   readonly owners: Pick<QueuedOwners, 'areSameClient'>;
@@ -118,7 +118,7 @@ export class QueuedRequests {
   }
 
   serve(proxied: ProxiedRequest, id: string): void {
-    const { key, paths, room, foreign, answers } = this.#dependencies;
+    const { key, paths, room, foreign, responses } = this.#dependencies;
     const { method, target, statementPath } = proxied;
     const base = statementPath ? paths.statementPathOf(target.path) : null;
     if (base === null) {
@@ -129,7 +129,7 @@ export class QueuedRequests {
     }
     const parts = queuedTarget(target.path, base);
     if (parts === null || !key.isSlugOf(id, parts.slug)) {
-      answers.answer(proxied, 404, plainText, 'Query not found\n');
+      responses.send(proxied, 404, plainText, 'Query not found\n');
       return;
     }
     switch (method) {
@@ -140,18 +140,18 @@ export class QueuedRequests {
         return;
       }
       case 'DELETE':
-        if (room.drop(id)) answers.answer(proxied, 204, [], '');
+        if (room.drop(id)) responses.send(proxied, 204, [], '');
         else this.#later(proxied, id, (row) => this.#cancel(proxied, row));
         return;
       default: {
         const message = `Method ${method} is not taken for a query that waits; take GET or DELETE.`;
-        answers.refuse(proxied, { reason: 'method', message, queryId: id, allow: 'GET, HEAD, DELETE' });
+        responses.refuse(proxied, { reason: 'method', message, queryId: id, allow: 'GET, HEAD, DELETE' });
       }
     }
   }
 
   async #cancel(proxied: ProxiedRequest, row: QueuedQueryRow | null): Promise<void> {
-    const { room, answers, followUp } = this.#dependencies;
+    const { room, responses, followUp } = this.#dependencies;
     if (row?.state === 'waiting') await this.#drop(row);
     else if (row?.state === 'submitted' && row.engineId !== null) {
       const next = nextTargetOf(room.outcomeOf(row));
@@ -160,7 +160,7 @@ export class QueuedRequests {
         return;
       }
     }
-    answers.answer(proxied, 204, [], '');
+    responses.send(proxied, 204, [], '');
   }
 
   async #drop({ id, isHeld }: QueuedQueryRow): Promise<void> {
@@ -172,7 +172,7 @@ export class QueuedRequests {
 
   /** A call with a query id only (`/v1/query/{id}`): forwarded once a cluster has the query. */
   async #about(proxied: ProxiedRequest, id: string, row: QueuedQueryRow | null): Promise<void> {
-    const { answers, polls, followUp, owners } = this.#dependencies;
+    const { responses, polls, followUp, owners } = this.#dependencies;
     if (row === null) {
       polls.gone(proxied, id);
       return;
@@ -186,10 +186,10 @@ export class QueuedRequests {
     } else if (state !== 'waiting' || proxied.method !== 'DELETE') {
       const what =
         state === 'failed' ? 'ended before a cluster had it' : `waits for its turn in routing group ${row.group}`;
-      answers.answer(proxied, 404, plainText, `Query ${id} ${what}.\n`);
+      responses.send(proxied, 404, plainText, `Query ${id} ${what}.\n`);
     } else if (await owners.areSameClient(proxied.request.rawHeaders, row)) {
       await this.#drop(row);
-      answers.answer(proxied, 204, [], '');
+      responses.send(proxied, 204, [], '');
     } else {
       const message = `Query ${id} waits, and was sent by another user or with other credentials; an administrator can take it out (DELETE /api/queue/${id}).`;
       polls.refuse(proxied, id, 'denied', message);
@@ -198,19 +198,19 @@ export class QueuedRequests {
 
   /** The page of a query: the cluster's own, once it has the query. */
   #show(proxied: ProxiedRequest, id: string, row: QueuedQueryRow | null): void {
-    const { answers, hasEnginePages } = this.#dependencies;
+    const { responses, hasEnginePages } = this.#dependencies;
     if (proxied.method !== 'GET' && proxied.method !== 'HEAD') {
       const message = `Method ${proxied.method} is not taken for the page of a query that waits; take GET.`;
-      answers.refuse(proxied, { reason: 'method', message, queryId: id, allow: 'GET, HEAD' });
+      responses.refuse(proxied, { reason: 'method', message, queryId: id, allow: 'GET, HEAD' });
       return;
     }
     if (row !== null && row.engineId !== null && hasEnginePages) {
       const location = proxied.rawTarget.replaceAll(id, row.engineId);
-      answers.answer(proxied, 307, ['location', location, ...plainText], `${row.engineId}\n`);
+      responses.send(proxied, 307, ['location', location, ...plainText], `${row.engineId}\n`);
       return;
     }
     const { status, headers, body } = queuedPage(id, this.#pageOf(row));
-    answers.answer(proxied, status, headers, body);
+    responses.send(proxied, status, headers, body);
   }
 
   #pageOf(row: QueuedQueryRow | null): QueuedPage {

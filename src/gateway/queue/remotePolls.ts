@@ -22,7 +22,7 @@ const TOUCH_AFTER_MS = 15_000;
 export interface RemotePollsDependencies {
   readonly repository: QueuedQueryRepository;
   readonly room: Pick<DurableQueue, 'poll' | 'adopt' | 'endLost' | 'outcomeOf'>;
-  readonly answers: PollResponses;
+  readonly responses: PollResponses;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -56,12 +56,12 @@ export class RemotePolls {
 
   /** Holds a request until its query's row changes, at most for a time (milliseconds). */
   hold(proxied: ProxiedRequest, id: string, token: number, holdMs: number): void {
-    const { answers, clock } = this.#dependencies;
+    const { responses, clock } = this.#dependencies;
     const now = clock.monotonic();
     let watched = this.#watched.get(id);
     if (watched === undefined) {
       if (this.#watched.size >= MAX_WATCHED) {
-        answers.waiting(proxied, id, token, 0, unknownState);
+        responses.waiting(proxied, id, token, 0, unknownState);
         return;
       }
       watched = { polls: new QueuedPolls(), row: null, readAt: Number.NEGATIVE_INFINITY, heldAt: now };
@@ -81,12 +81,12 @@ export class RemotePolls {
   }
 
   #responseLate(proxied: ProxiedRequest, id: string, token: number): void {
-    const { answers, clock } = this.#dependencies;
+    const { responses, clock } = this.#dependencies;
     const { row, readAt } = this.#watched.get(id) ?? { row: null, readAt: 0 };
     if (row === null) {
       const message = `Query ${id} cannot be looked up at the moment; ask again in a second.`;
-      answers.refuse(proxied, id, 'undecided_query', message);
-    } else answers.waiting(proxied, id, token, row.waitingMs + clock.monotonic() - readAt, stateOf(row));
+      responses.refuse(proxied, id, 'undecided_query', message);
+    } else responses.waiting(proxied, id, token, row.waitingMs + clock.monotonic() - readAt, stateOf(row));
   }
 
   #schedule(): void {
@@ -147,14 +147,14 @@ export class RemotePolls {
   }
 
   async #settle(id: string, row: QueuedQueryRow | null): Promise<void> {
-    const { room, answers } = this.#dependencies;
+    const { room, responses } = this.#dependencies;
     const watched = this.#watched.get(id);
     if (watched === undefined) return;
     watched.row = row;
     watched.readAt = this.#dependencies.clock.monotonic();
     if (row === null) {
       this.#watched.delete(id);
-      watched.polls.respondAll((proxied) => answers.gone(proxied, id));
+      watched.polls.respondAll((proxied) => responses.gone(proxied, id));
     } else if (row.state === 'waiting' && !row.isHeld) {
       if (await room.adopt(row)) this.#moveToRoom(id, watched);
     } else if (row.state === 'submitting' && !row.isHeld) await room.endLost(row);
@@ -162,20 +162,20 @@ export class RemotePolls {
       this.#watched.delete(id);
       const outcome = room.outcomeOf(row);
       watched.polls.respondAll((proxied) => {
-        if (outcome === null) answers.gone(proxied, id);
-        else answers.outcome(proxied, id, outcome);
+        if (outcome === null) responses.gone(proxied, id);
+        else responses.outcome(proxied, id, outcome);
       });
     }
   }
 
   /** The query is adopted here: its requests get its result. */
   #moveToRoom(id: string, watched: Watched): void {
-    const { room, answers } = this.#dependencies;
+    const { room, responses } = this.#dependencies;
     this.#watched.delete(id);
     watched.polls.respondAll((proxied, token) => {
       if (room.poll(proxied, id, token, LOOK_MS)) return;
       const { row } = watched;
-      answers.waiting(proxied, id, token, row?.waitingMs ?? 0, row === null ? unknownState : stateOf(row));
+      responses.waiting(proxied, id, token, row?.waitingMs ?? 0, row === null ? unknownState : stateOf(row));
     });
   }
 

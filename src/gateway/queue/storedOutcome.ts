@@ -4,22 +4,22 @@ import type { GatewayResponses } from '../exchanges/ownResponses.ts';
 import { findId } from '../exchanges/responseWatch.ts';
 import type { Submission } from '../exchanges/submission.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
-import { type CapturedAnswer, CapturedResponse } from './capturedResponse.ts';
+import { CapturedResponse, type StoredResponse } from './capturedResponse.ts';
 import { requestOf, type StoredSubmission, submissionOf } from './storedSubmission.ts';
 
 /** The final response for the client of a queued query. */
 export type StoredOutcome =
-  | ({ readonly kind: 'answer' } & CapturedAnswer)
+  | ({ readonly kind: 'answer' } & StoredResponse)
   | { readonly kind: 'refusal'; readonly refusal: Refusal };
 
 export type SubmissionOutcome =
   /** @property engineId the query's id at its cluster; null if the response has none */
-  | { readonly kind: 'answer'; readonly answer: CapturedAnswer; readonly engineId: string | null }
+  | { readonly kind: 'answer'; readonly response: StoredResponse; readonly engineId: string | null }
   | { readonly kind: 'refused'; readonly refusal: Refusal }
   /** A cluster received it without a response: it may run. */
   | { readonly kind: 'lost'; readonly why: string };
 
-export type SendSubmission = (proxied: ProxiedRequest, submission: Submission, answers: GatewayResponses) => void;
+export type SendSubmission = (proxied: ProxiedRequest, submission: Submission, responses: GatewayResponses) => void;
 
 /**
  * Forwards a stored submission and captures the response, with or without a waiting client.
@@ -34,7 +34,7 @@ export function sendStored(
 ): Promise<SubmissionOutcome> {
   const response = new CapturedResponse();
   const { promise, resolve } = Promise.withResolvers<SubmissionOutcome>();
-  const answers: GatewayResponses = {
+  const responses: GatewayResponses = {
     refuse: (_proxied, refusal) => {
       resolve({ kind: 'refused', refusal });
       response.end();
@@ -46,16 +46,16 @@ export function sendStored(
     noteEnd: () => undefined,
   };
   response.on('close', () => {
-    const { answer } = response;
-    if (answer === null) resolve({ kind: 'lost', why: 'its answer broke off, or is larger than 1 MB' });
-    else resolve({ kind: 'answer', answer, engineId: engineIdOf(answer) });
+    const { content } = response;
+    if (content === null) resolve({ kind: 'lost', why: 'its answer broke off, or is larger than 1 MB' });
+    else resolve({ kind: 'answer', response: content, engineId: engineIdOf(content) });
   });
   response.on('error', () => undefined);
-  send(requestOf(stored, response.asResponse, since), submissionOf(stored, id, now - since, slots), answers);
+  send(requestOf(stored, response.asResponse, since), submissionOf(stored, id, now - since, slots), responses);
   return promise;
 }
 
-function engineIdOf({ status, body }: CapturedAnswer): string | null {
+function engineIdOf({ status, body }: StoredResponse): string | null {
   if (status !== 200) return null;
   const match = findId(body.toString('latin1'));
   return typeof match === 'string' ? null : match.id;

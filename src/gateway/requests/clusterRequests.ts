@@ -51,7 +51,7 @@ export function rejectPage(parts: DataPlaneParts, proxied: ProxiedRequest): bool
  * @param name of the cluster; one that is not registered any more has no address
  */
 export function redirectPage(parts: DataPlaneParts, proxied: ProxiedRequest, name: string): void {
-  const { answers, headers, table } = parts;
+  const { responses, headers, table } = parts;
   const entry = table.current.clusters.get(name);
   // The default of externalUrl is proxyTo, the gateway's way to the cluster, which is not for browsers.
   const isStated = entry !== undefined && (entry.externalUrl !== entry.proxyTo || entry.hasExternalUrl === true);
@@ -75,11 +75,11 @@ export function redirectPage(parts: DataPlaneParts, proxied: ProxiedRequest, nam
     (byte) => `%${byte.charCodeAt(0).toString(16).padStart(2, '0')}`,
   );
   const lines = ['location', `${base}${target}`, 'cache-control', 'no-store', 'referrer-policy', 'no-referrer'];
-  answers.answer(proxied, 307, lines, '');
+  responses.send(proxied, 307, lines, '');
 }
 
-function refuse({ answers }: DataPlaneParts, proxied: ProxiedRequest, message: string): true {
-  answers.refuse(proxied, toRefusal('engine_pages', message));
+function refuse({ responses }: DataPlaneParts, proxied: ProxiedRequest, message: string): true {
+  responses.refuse(proxied, toRefusal('engine_pages', message));
   return true;
 }
 
@@ -106,7 +106,7 @@ export class ClusterRequests {
   async serve(proxied: ProxiedRequest, id: string | null): Promise<void> {
     const { clusterKey, method, response } = proxied;
     const isOfQuery = id !== null || (clusterKey !== null && method !== 'POST');
-    const { mapping = null, answers } = this.#parts;
+    const { mapping = null, responses } = this.#parts;
     // A query that a cluster has taken continues whatever has become of its user. Pages, logins and probes have no user.
     const isMapped = mapping !== null && isAuthenticated(proxied.target.path);
     if (isMapped && (!isOfQuery || mapping.users.rewritesHeader)) {
@@ -114,7 +114,7 @@ export class ClusterRequests {
       if (response.destroyed) return;
       const refusal = isOfQuery ? null : userRefusal(user);
       if (refusal !== null) {
-        answers.refuse(proxied, refusal);
+        responses.refuse(proxied, refusal);
         return;
       }
       noteUser(proxied, user);
@@ -126,7 +126,7 @@ export class ClusterRequests {
 
   /** Finds the owner of the query that a request names, and sends the request there. */
   async followUp(proxied: ProxiedRequest, id: string): Promise<void> {
-    const { stickiness, metrics, answers, search, ownership, settings } = this.#parts;
+    const { stickiness, metrics, responses, search, ownership, settings } = this.#parts;
     const remembered = stickiness.ownerNow(id);
     if (remembered !== null) {
       metrics.lookup('memory');
@@ -136,7 +136,7 @@ export class ClusterRequests {
     const isMissed = !isPlausible(id) || stickiness.isMiss(id);
     if (isMissed || stickiness.isDisowned(id)) {
       metrics.lookup('missed');
-      answers.refuse(proxied, isMissed ? unknownQuery(id) : disownedQuery(id));
+      responses.refuse(proxied, isMissed ? unknownQuery(id) : disownedQuery(id));
       return;
     }
     proxied.trace?.step('lookup');
@@ -169,24 +169,24 @@ export class ClusterRequests {
     }
     metrics.lookup(why);
     if (why === 'unknown') stickiness.noteMiss(id);
-    answers.refuse(proxied, why === 'unknown' ? unknownQuery(id) : undecidedQuery(id));
+    responses.refuse(proxied, why === 'unknown' ? unknownQuery(id) : undecidedQuery(id));
   }
 
   /** Sends a request to the owner of its query, or its client there. */
   #toOwner(proxied: ProxiedRequest, queryId: string, owner: QueryOwner): void {
-    const { table, upstreams, answers } = this.#parts;
+    const { table, upstreams, responses } = this.#parts;
     if (isReplacedPage(this.#parts, proxied)) {
       redirectPage(this.#parts, proxied, ownerCluster(table.current, owner).name);
       return;
     }
     const upstream = upstreams.get(owner.proxyTo);
-    if (upstream === null) answers.refuse(proxied, unknownQuery(queryId));
+    if (upstream === null) responses.refuse(proxied, unknownQuery(queryId));
     else new FollowUpExchange(this.#parts, proxied, queryId, owner).start(upstream);
   }
 
   /** Decides where a request without a query goes, and sends it there. */
   async #other(proxied: ProxiedRequest): Promise<void> {
-    const { handshakes, router, analyzer, headers, table, answers } = this.#parts;
+    const { handshakes, router, analyzer, headers, table, responses } = this.#parts;
     const { request, response, target, trace } = proxied;
     const handshake = handshakes?.read(target.path, () => request.headers.cookie) ?? null;
     const cluster = handshake?.cluster ?? null;
@@ -200,13 +200,13 @@ export class ClusterRequests {
     const routed = await router.decide(new ProxiedRuleRequest(proxied, analysis, null, headers), current, trace);
     if (response.destroyed) return;
     if (routed.refusal !== null) {
-      answers.refuse(proxied, routed.refusal);
+      responses.refuse(proxied, routed.refusal);
       return;
     }
     const { decision } = routed;
     trace?.step('choice');
     const chosen = chooseTarget(this.#parts, decision, anybody(proxied), null, handshake?.login ?? null);
-    if (chosen.cluster === null) answers.refuse(proxied, chosen.refusal);
+    if (chosen.cluster === null) responses.refuse(proxied, chosen.refusal);
     else {
       const { fallback, steps } = chosen;
       this.#forwardTo(proxied, { decision, cluster: chosen.cluster, fallback, steps, handshake });
@@ -219,15 +219,15 @@ export class ClusterRequests {
    * cluster.
    */
   async #keyed(proxied: ProxiedRequest, key: string): Promise<void> {
-    const { answers, metrics } = this.#parts;
+    const { responses, metrics } = this.#parts;
     const { method, pathKind, target, rawTarget, response } = proxied;
     if (method === 'POST' || method === 'PUT') {
       const message = `A URL of a query takes ${KEYED_METHODS}; submit queries without its first path segment.`;
-      answers.refuse(proxied, { reason: 'method', message, queryId: null, allow: KEYED_METHODS });
+      responses.refuse(proxied, { reason: 'method', message, queryId: null, allow: KEYED_METHODS });
     } else if (pathKind === 'other' && isBelow(target.path, '/v1/spooled')) {
       const cluster = await this.#clusterOf(key);
       if (response.destroyed) return;
-      if ('reason' in cluster) answers.refuse(proxied, cluster);
+      if ('reason' in cluster) responses.refuse(proxied, cluster);
       else {
         metrics.lookup('prefix');
         const decision = backTo(cluster, 'prefix');
@@ -236,8 +236,8 @@ export class ClusterRequests {
     } else if (method !== 'DELETE' && (pathKind === 'ui' || isBelow(target.path, '/oauth2'))) {
       // The same path without the key; relative, as a proxy in front may have removed a prefix.
       const depth = target.path.split('/').length - 1;
-      answers.answer(proxied, 307, ['location', '../'.repeat(depth) + rawTarget.slice(1)], '');
-    } else answers.refuse(proxied, notOfAQuery);
+      responses.send(proxied, 307, ['location', '../'.repeat(depth) + rawTarget.slice(1)], '');
+    } else responses.refuse(proxied, notOfAQuery);
   }
 
   /** The cluster that has the key: registered, or the newest owner that this replica or another one knows. */
@@ -258,7 +258,7 @@ export class ClusterRequests {
       return;
     }
     const { upstream } = onlyTarget(this.#parts, route.cluster);
-    if (upstream === null) this.#parts.answers.failure(proxied, new Error('proxyTo is not an HTTP URL'), false);
+    if (upstream === null) this.#parts.responses.failure(proxied, new Error('proxyTo is not an HTTP URL'), false);
     else new OtherExchange(this.#parts, proxied, route).start(upstream);
   }
 }

@@ -51,10 +51,10 @@ export class Submissions {
 
   /** Takes a new query. */
   async submit(proxied: ProxiedRequest): Promise<void> {
-    const { answers, metrics, analyzer, router, table, headers, clock, names } = this.#parts;
+    const { responses, metrics, analyzer, router, table, headers, clock, names } = this.#parts;
     const { request, response, trace } = proxied;
     if (this.#stopping) {
-      answers.refuse(proxied, stopping);
+      responses.refuse(proxied, stopping);
       return;
     }
     metrics.submission();
@@ -94,20 +94,20 @@ export class Submissions {
 
   /** The body of a submission, or its start if it is longer than what is buffered; null if it is rejected. */
   #read(proxied: ProxiedRequest): Promise<BodyStart | null> {
-    const { bodies, settings, answers } = this.#parts;
+    const { bodies, settings, responses } = this.#parts;
     const { maxAnalyzedBody, maxBodySize } = settings;
     return new Promise((resolve) => {
       const limit = Math.max(maxAnalyzedBody, MIN_BUFFERED_BODY);
       bodies.read(proxied.request, proxied.response, limit, resolve, () => {
-        answers.refuse(proxied, bodyRefusal('request_memory', bodies.memory, maxBodySize));
+        responses.refuse(proxied, bodyRefusal('request_memory', bodies.memory, maxBodySize));
         resolve(null);
       });
     });
   }
 
   #rejectUndecided(proxied: ProxiedRequest, refusal: Refusal, submission: UndecidedSubmission): void {
-    const { answers, recorder } = this.#parts;
-    answers.refuse(proxied, recorder.recordUndecided(refusal, proxied, submission));
+    const { responses, recorder } = this.#parts;
+    responses.refuse(proxied, recorder.recordUndecided(refusal, proxied, submission));
   }
 
   /**
@@ -120,14 +120,14 @@ export class Submissions {
     let statement = submission;
     let queryId = killed;
     if (killed !== null && isQueuedId(killed) && this.#queue !== null) {
-      const { answers, kills } = this.#queue;
-      const answer = await kills.kill(proxied, submission.body, submission.user.user, killed);
+      const { responses, kills } = this.#queue;
+      const result = await kills.kill(proxied, submission.body, submission.user.user, killed);
       if (response.destroyed) return;
-      if (answer.kind === 'refused') this.#parts.answers.refuse(proxied, answer.refusal);
-      else if (answer.kind === 'killed') answers.killed(proxied, killed);
-      if (answer.kind !== 'cluster') return;
-      statement = { ...submission, body: answer.body };
-      queryId = answer.engineId;
+      if (result.kind === 'refused') this.#parts.responses.refuse(proxied, result.refusal);
+      else if (result.kind === 'killed') responses.killed(proxied, killed);
+      if (result.kind !== 'cluster') return;
+      statement = { ...submission, body: result.body };
+      queryId = result.engineId;
     }
     const transaction = transactionIdOf(firstHeader(request.rawHeaders, this.#transactionHeader));
     if (transaction !== null) await this.#sendInTransaction(proxied, statement, transaction);
@@ -140,7 +140,7 @@ export class Submissions {
    * engine that gets it states so in its own words.
    */
   async #sendInTransaction(proxied: ProxiedRequest, submission: Submission, id: string): Promise<void> {
-    const { transactions, table, answers, recorder } = this.#parts;
+    const { transactions, table, responses, recorder } = this.#parts;
     const owner = transactions.ownerNow(id) ?? (await transactions.find(id));
     if (proxied.response.destroyed) return;
     if (owner === 'undecided') {
@@ -148,7 +148,7 @@ export class Submissions {
       const refusal = toRefusal('undecided_transaction', message);
       const { decision } = submission;
       const route = { decision, cluster: null, fallback: false, steps: null, attempts: null, choice: null };
-      answers.refuse(proxied, recorder.recordRefused(refusal, proxied, submission, route));
+      responses.refuse(proxied, recorder.recordRefused(refusal, proxied, submission, route));
       return;
     }
     const cluster = owner === 'unknown' ? null : ownerCluster(table.current, owner);
@@ -176,11 +176,11 @@ export class Submissions {
     const { user, decision } = submission;
     const { rawHeaders: headers } = proxied.request;
     const admitted = this.#parts.admission.admit({ decision, user, headers });
-    const slots = admitted.answer === 'refuse' ? null : (admitted.slots ?? null);
+    const slots = admitted.kind === 'refuse' ? null : (admitted.slots ?? null);
     // From here on its end gives the slots back, also while it waits.
     const exchange = this.#exchange(proxied, slots === null ? submission : { ...submission, slots });
-    if (admitted.answer === 'now') exchange.start();
-    else if (admitted.answer === 'refuse') exchange.refuse(admitted.refusal);
+    if (admitted.kind === 'now') exchange.start();
+    else if (admitted.kind === 'refuse') exchange.refuse(admitted.refusal);
     else this.#wait(proxied, submission, exchange, admitted);
   }
 
@@ -196,26 +196,26 @@ export class Submissions {
     const { rawHeaders: headers } = proxied.request;
     const waitedMs = Math.max(1, clock.monotonic() - proxied.startedAt);
     const admitted = admission.admit({ decision, user, headers, waitedMs, excluded });
-    if (admitted.answer === 'refuse') {
+    if (admitted.kind === 'refuse') {
       exchange.refuse(admitted.refusal);
       return;
     }
     exchange.takeSlots(admitted.slots ?? null);
-    if (admitted.answer === 'now') exchange.start();
+    if (admitted.kind === 'now') exchange.start();
     else this.#wait(proxied, { ...submission, slots: null }, exchange, admitted);
   }
 
   /** Holds a submission until its turn, and lets it wait in the queue when that takes long. */
   #wait(proxied: ProxiedRequest, submission: Submission, exchange: SubmissionExchange, wait: AdmissionWait): void {
     proxied.trace?.step('admission');
-    const { answers } = this.#parts;
+    const { responses } = this.#parts;
     const queue = this.#queue;
     const handOver: HandOver | null =
       queue?.room.canKeep(submission) === true
         ? {
             after: wait.hold ?? DEFAULT_QUEUE.holdMs,
             take: (turn, giveUp) =>
-              void answers.guard(proxied, async () => {
+              void responses.guard(proxied, async () => {
                 const begun = { wait, turn, giveUp, since: proxied.startedAt, slots: wait.slots ?? null };
                 const entered = await queue.room.enter(proxied, submission, begun);
                 // A client that is gone will never ask for it.
@@ -223,7 +223,7 @@ export class Submissions {
                   if (entered.id !== null) queue.room.drop(entered.id);
                 } else if (entered.id !== null) {
                   exchange.noteQueued(entered.id);
-                  queue.answers.waiting(proxied, entered.id, 0, entered.waitedMs, entered.state);
+                  queue.responses.waiting(proxied, entered.id, 0, entered.waitedMs, entered.state);
                   // It cannot be kept there.
                 } else if (entered.refusal.reason === 'queue_unavailable' && wait.whenUnkept?.() === null)
                   exchange.start();
@@ -231,7 +231,7 @@ export class Submissions {
               }),
           }
         : null;
-    void answers.guard(proxied, async () => {
+    void responses.guard(proxied, async () => {
       const refusal = await this.#waiting.hold(proxied.response, wait, handOver);
       if (proxied.response.destroyed) return;
       if (refusal === null) exchange.start();
@@ -245,7 +245,7 @@ export class Submissions {
       proxied,
       submission,
       (exchange, excluded) =>
-        void this.#parts.answers.guard(proxied, () => this.#admitAgain(proxied, submission, exchange, excluded)),
+        void this.#parts.responses.guard(proxied, () => this.#admitAgain(proxied, submission, exchange, excluded)),
     );
   }
 }

@@ -5,7 +5,7 @@ import type { TLSSocket } from 'node:tls';
 import { dropAfterLast, hasEnded } from '../bodies/lastRequest.ts';
 import { Http1Request } from '../bodies/unreadChunks.ts';
 import type { DataPlane } from '../dataPlane.ts';
-import { answer } from '../exchanges/ownResponses.ts';
+import { respond } from '../exchanges/ownResponses.ts';
 import type { TlsMaterial } from '../tls/tlsFiles.ts';
 import { ClientSession, type Http2Connections } from './http2Connections.ts';
 import { asHttp1, Http2Request, Http2Response, resetStream } from './http2Messages.ts';
@@ -96,7 +96,7 @@ export function requestHandler(options: GatewayServerOptions): RequestHandler {
     } else if (overload.rejects(request, response, isProxied)) return;
     else if (isProxied) dataPlane?.handle(request, response);
     else if (api !== null) api(request, response);
-    else answer(response, 404, [], '');
+    else respond(response, 404, [], '');
   };
 }
 

@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
-import { answer } from '../exchanges/ownResponses.ts';
+import { respond } from '../exchanges/ownResponses.ts';
 
 /** Requests of clients that are without a complete response, of all listeners; a clean stop waits for them. */
 export class OpenRequests {
@@ -165,7 +165,7 @@ export class OverloadManager {
     const message = 'This gateway is short of memory; send the request again in a second.';
     const type = isProxied ? 'text/plain; charset=utf-8' : 'application/json; charset=utf-8';
     const body = isProxied ? `${message}\n` : JSON.stringify(new GatewayError('EG_BUSY', message).toBody());
-    answer(response, 503, ['content-type', type, 'cache-control', 'no-store', 'retry-after', '1'], body);
+    respond(response, 503, ['content-type', type, 'cache-control', 'no-store', 'retry-after', '1'], body);
     return true;
   }
 

@@ -6,7 +6,7 @@ import { firstHeader, isHeader } from '../../model/rawHeaders.ts';
 import { namesOneOf, parseHost, type RequestHost } from '../../model/requestHost.ts';
 import { splitTarget } from '../../routing/proxiedPaths.ts';
 import { endWith, linger } from '../bodies/lastRequest.ts';
-import { answer } from '../exchanges/ownResponses.ts';
+import { respond } from '../exchanges/ownResponses.ts';
 import type { ClientView } from '../headers/requestHeaders.ts';
 
 /** Limits of the head of a request. */
@@ -226,14 +226,14 @@ export function sideByHost(
   adminHosts: readonly RequestHost[],
   clientOf: (request: IncomingMessage) => ClientView,
 ): Origins['sideOf'] {
-  const answers = new Map<string, boolean>();
+  const results = new Map<string, boolean>();
   const isAdmin = (text: string): boolean => {
-    let isServed = answers.get(text);
+    let isServed = results.get(text);
     if (isServed === undefined) {
       const host = parseHost(text);
       isServed = host !== null && namesOneOf(adminHosts, host);
-      if (answers.size >= MAX_KNOWN_HOSTS) answers.clear();
-      answers.set(text, isServed);
+      if (results.size >= MAX_KNOWN_HOSTS) results.clear();
+      results.set(text, isServed);
     }
     return isServed;
   };
@@ -269,5 +269,5 @@ export function respondElsewhere(response: ServerResponse, { adminAddress }: Ori
         ? `This address serves queries only. The REST API and the pages of the gateway are at ${adminAddress}.`
         : 'The request names different hosts: its target and Host, or Origin and what a proxy says, must agree.';
   const type = ['content-type', 'text/plain; charset=utf-8', 'x-content-type-options', 'nosniff'];
-  answer(response, side === 'unclear' ? 400 : 404, [...type, 'cache-control', 'no-store'], `${message}\n`);
+  respond(response, side === 'unclear' ? 400 : 404, [...type, 'cache-control', 'no-store'], `${message}\n`);
 }

@@ -12,8 +12,8 @@ import type { UserNamespace } from './requestIssuers.ts';
 import { byTokenReview, EvidentUser } from './userExtractor.ts';
 
 /** A response about a token, and the time for which it is cached. */
-interface TimedResponse<Answer> {
-  readonly answer: Answer;
+interface TimedResponse<Result> {
+  readonly result: Result;
   readonly forMs: number;
 }
 
@@ -25,24 +25,24 @@ const MAX_ENTRIES = 10_000;
  * response about a token, synchronously if cached. What requests it must not reject.
  * @param overloaded result, not cached, if there are too many concurrent requests
  */
-function tokenMemory<Answer extends object>(maxPending: number, overloaded: Answer, clock: Clock) {
-  const entries = new LRUCache<string, { readonly answer: Answer; readonly until: number }>({ max: MAX_ENTRIES });
-  const pending = new Map<string, Promise<Answer>>();
-  return (token: string, ask: () => Promise<TimedResponse<Answer>>): Answer | Promise<Answer> => {
+function tokenMemory<Result extends object>(maxPending: number, overloaded: Result, clock: Clock) {
+  const entries = new LRUCache<string, { readonly result: Result; readonly until: number }>({ max: MAX_ENTRIES });
+  const pending = new Map<string, Promise<Result>>();
+  return (token: string, ask: () => Promise<TimedResponse<Result>>): Result | Promise<Result> => {
     const key = createHash('sha256').update(token).digest('base64');
     const entry = entries.get(key);
-    if (entry !== undefined && clock.monotonic() < entry.until) return entry.answer;
+    if (entry !== undefined && clock.monotonic() < entry.until) return entry.result;
     const running = pending.get(key);
     if (running !== undefined) return running;
     if (pending.size >= maxPending) return overloaded;
-    const answer = ask()
-      .then(({ answer, forMs }) => {
-        if (forMs > 0) entries.set(key, { answer, until: clock.monotonic() + forMs });
-        return answer;
+    const request = ask()
+      .then(({ result, forMs }) => {
+        if (forMs > 0) entries.set(key, { result, until: clock.monotonic() + forMs });
+        return result;
       })
       .finally(() => pending.delete(key));
-    pending.set(key, answer);
-    return answer;
+    pending.set(key, request);
+    return request;
   };
 }
 
@@ -182,16 +182,16 @@ export function jwtVerifier(
   const verify = async (token: string): Promise<TimedResponse<Verified>> => {
     const verified = await tokens.verify(token);
     count('verification', verified.kind === 'unavailable' ? 'failed' : verified.kind, name);
-    if (verified.kind === 'refused') return { answer: unverified, forMs: FAILURE_MEMORY_MS };
+    if (verified.kind === 'refused') return { result: unverified, forMs: FAILURE_MEMORY_MS };
     if (verified.kind === 'unavailable') {
       const { jwksUrl, issuer } = settings;
       logger.warn({ issuer, jwksUrl, reason: verified.reason }, 'failed to fetch JWKS');
-      return { answer: unverified, forMs: KEYS_FAILURE_MEMORY_MS };
+      return { result: unverified, forMs: KEYS_FAILURE_MEMORY_MS };
     }
     const { claims } = verified;
     const { exp = Number.POSITIVE_INFINITY } = claims as { readonly exp?: number };
     const left = (exp + CLOCK_TOLERANCE_S) * 1000 - clock.now();
-    return { answer: { claims }, forMs: Math.max(0, Math.min(TOKEN_MEMORY_MS, left)) };
+    return { result: { claims }, forMs: Math.max(0, Math.min(TOKEN_MEMORY_MS, left)) };
   };
   return (token) => memory(token, () => verify(token));
 }
@@ -294,7 +294,7 @@ export function tokenExchange(
       const user = status === 200 ? userOf(text) : null;
       if (user !== null && users.nameOf(user.user) !== null) {
         count('exchange', 'accepted');
-        return { answer: user, forMs: TOKEN_MEMORY_MS };
+        return { result: user, forMs: TOKEN_MEMORY_MS };
       }
       const isRejected = user !== null || status === 401 || status === 403;
       count('exchange', isRejected ? 'refused' : 'failed');
@@ -304,7 +304,7 @@ export function tokenExchange(
       count('exchange', 'failed');
       logger.warn({ url, reason: reasonOf(error) }, 'token exchange failed');
     }
-    return { answer: noUser, forMs: FAILURE_MEMORY_MS };
+    return { result: noUser, forMs: FAILURE_MEMORY_MS };
   };
   return {
     /** The user of a token; synchronously if cached. Never rejects. */
@@ -369,14 +369,14 @@ export function kubernetesUsers(
       const identity = await review(token);
       const name = userName(identity?.name);
       count('review', name === null ? 'refused' : 'accepted');
-      if (identity === null || name === null) return { answer: noUser, forMs: FAILURE_MEMORY_MS };
+      if (identity === null || name === null) return { result: noUser, forMs: FAILURE_MEMORY_MS };
       const user = new EvidentUser(name, byTokenReview(identity.groups));
-      return { answer: user, forMs: Math.min(cacheDuration, end - clock.now()) };
+      return { result: user, forMs: Math.min(cacheDuration, end - clock.now()) };
     } catch (error) {
       count('review', 'failed');
       const reason = error instanceof Error ? error.message : String(error);
       logger.warn({ reason }, 'failed to review service account token; request has no user');
-      return { answer: noUser, forMs: UNAVAILABLE_MEMORY_MS };
+      return { result: noUser, forMs: UNAVAILABLE_MEMORY_MS };
     }
   };
   return (token: string, claims: Claims): RequestUser | Promise<RequestUser> | null => {

@@ -250,10 +250,10 @@ function useFollowedHealth(interval: number): void {
 async function health(signal: AbortSignal): Promise<Health> {
   try {
     const deadline = AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]);
-    const answer = await fetch(`${basePath}/readyz?verbose`, { signal: deadline });
+    const response = await fetch(`${basePath}/readyz?verbose`, { signal: deadline });
     return {
-      isReachable: answer.status === 200 || answer.status === 503,
-      unavailable: unavailableOf(await answer.text()),
+      isReachable: response.status === 200 || response.status === 503,
+      unavailable: unavailableOf(await response.text()),
     };
   } catch (error) {
     if (signal.aborted) throw error;

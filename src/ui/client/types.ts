@@ -1,9 +1,9 @@
 /** Responses of the API (docs/rest-api.md): only types. */
 import type { Static } from 'typebox';
-import type { QueueList, RunningQueryList } from '../../api/answers/queries.ts';
-import type { RoutedQuery } from '../../api/answers/routing.ts';
 import type { UserInfo } from '../../api/auth/loginRoutes.ts';
 import type { ClusterState } from '../../api/clusters.ts';
+import type { QueueList, RunningQueryList } from '../../api/responses/queries.ts';
+import type { RoutedQuery } from '../../api/responses/routing.ts';
 import type { RuleState } from '../../api/rules.ts';
 import type { ResponseWithoutNulls } from '../../api/schemas.ts';
 import type * as globalProperty from '../../model/globalProperty.ts';
@@ -11,13 +11,13 @@ import type * as registryCluster from '../../model/registryCluster.ts';
 import type * as resourceGroup from '../../model/resourceGroup.ts';
 import type * as selector from '../../model/selector.ts';
 
-export type * from '../../api/answers/overview.ts';
-export type * from '../../api/answers/queries.ts';
-export type * from '../../api/answers/routing.ts';
 export type { AuditedChange, AuditPage } from '../../api/audit.ts';
 export type { LoginMethod, LoginMethods, UiConfiguration, UsablePages, UserInfo } from '../../api/auth/loginRoutes.ts';
 export type * from '../../api/clusters.ts';
 export type { GroupDetails, GroupState, LimitState } from '../../api/limits.ts';
+export type * from '../../api/responses/overview.ts';
+export type * from '../../api/responses/queries.ts';
+export type * from '../../api/responses/routing.ts';
 export type * from '../../api/rules.ts';
 export type { ErrorFacts, FieldOwner, PlacedProblem } from '../../model/errors.ts';
 export type { QueryDecision } from '../../routing/storedDecision.ts';

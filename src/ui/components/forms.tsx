@@ -358,22 +358,22 @@ function withChosen(choices: readonly Choice[], chosen: string): Choice[] {
   return [...choices, { value: chosen, label: chosen.toLowerCase().replaceAll(',', ', ') }];
 }
 
-interface QuestionFormProps<Answer> {
+interface QuestionFormProps<Result> {
   readonly title: string;
   readonly question: string;
   /** Title of a failure. */
   readonly failure: string;
   readonly icon?: ComponentType<IconProps>;
-  readonly explain: Pick<UseMutationResult<Answer>, 'isPending' | 'isSuccess' | 'isError' | 'error' | 'data'>;
+  readonly explain: Pick<UseMutationResult<Result>, 'isPending' | 'isSuccess' | 'isError' | 'error' | 'data'>;
   readonly onSubmit: (event: FormEvent<HTMLFormElement>) => void;
   /** Next to the button. */
   readonly actions?: ReactNode;
   readonly children: ReactNode;
-  readonly answer: (answer: Answer) => ReactNode;
+  readonly result: (result: Result) => ReactNode;
 }
 
 /** A form that asks for an explanation, and below it the response, which is scrolled into view. */
-export function QuestionForm<Answer>(props: QuestionFormProps<Answer>) {
+export function QuestionForm<Result>(props: QuestionFormProps<Result>) {
   const { title, question: text, failure, icon: Icon = IconPlayerPlay, explain, onSubmit, actions } = props;
   const { isPending, isSuccess, isError, error, data } = explain;
   const shown = useRef<HTMLDivElement>(null);
@@ -398,7 +398,7 @@ export function QuestionForm<Answer>(props: QuestionFormProps<Answer>) {
                 {messageOf(error)}
               </Notice>
             )}
-            {error === null && data !== undefined && props.answer(data)}
+            {error === null && data !== undefined && props.result(data)}
           </div>
         </Stack>
       </form>

@@ -2,7 +2,7 @@ import { rename, rm, writeFile } from 'node:fs/promises';
 import { beforeAll, expect, test, vi } from 'vitest';
 import { stringify } from 'yaml';
 import type { SimulatedEngine } from '../../../demo/simulatedEngine.ts';
-import type { ProblemList } from '../../../src/api/answers/overview.ts';
+import type { ProblemList } from '../../../src/api/responses/overview.ts';
 import type { GatewayProcess } from '../../support/gatewayProcess.ts';
 import { manifest } from '../../support/manifest.ts';
 import { cancel, runQuery, submit } from '../../support/statementClient.ts';

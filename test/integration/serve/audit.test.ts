@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { beforeAll, expect, test, vi } from 'vitest';
-import type { RunningQueryList } from '../../../src/api/answers/queries.ts';
 import type { AuditedChange, AuditPage } from '../../../src/api/audit.ts';
+import type { RunningQueryList } from '../../../src/api/responses/queries.ts';
 import type { GatewayProcess } from '../../support/gatewayProcess.ts';
 import { sessionKeyPaths } from '../../support/sessionKeyPair.ts';
 import { follow, submit } from '../../support/statementClient.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { RateSeries } from '../../../src/api/answers/overview.ts';
-import type { QueryPage, Statistics } from '../../../src/api/answers/queries.ts';
+import type { RateSeries } from '../../../src/api/responses/overview.ts';
+import type { QueryPage, Statistics } from '../../../src/api/responses/queries.ts';
 import { closeAll, startServer, until } from '../../support/gateway.ts';
 import type { GatewayProcess } from '../../support/gatewayProcess.ts';
 import { manifest } from '../../support/manifest.ts';

@@ -1,8 +1,8 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { ProblemList, QuerySeries, RateSeries } from '../../../src/api/answers/overview.ts';
-import type { QueryPage, RunningQueryList, Statistics } from '../../../src/api/answers/queries.ts';
 import type { Drain } from '../../../src/api/clusters.ts';
 import type { GroupState } from '../../../src/api/limits.ts';
+import type { ProblemList, QuerySeries, RateSeries } from '../../../src/api/responses/overview.ts';
+import type { QueryPage, RunningQueryList, Statistics } from '../../../src/api/responses/queries.ts';
 import type { KnexStore } from '../../../src/store/openStore.ts';
 import type { GatewayProcess } from '../../support/gatewayProcess.ts';
 import {

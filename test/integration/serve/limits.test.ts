@@ -1,7 +1,7 @@
 /** Limits of queries at a gateway as users run it. What holds over replicas is in the tests of faults. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { SimulatedEngine } from '../../../demo/simulatedEngine.ts';
-import type { RoutedQuery } from '../../../src/api/answers/routing.ts';
+import type { RoutedQuery } from '../../../src/api/responses/routing.ts';
 import { postgresql, type TestDatabase } from '../../support/databases.ts';
 import { freePort } from '../../support/freePort.ts';
 import { until } from '../../support/gateway.ts';

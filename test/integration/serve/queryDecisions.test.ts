@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from 'vitest';
-import type { QueryPage } from '../../../src/api/answers/queries.ts';
-import type { RoutedQuery } from '../../../src/api/answers/routing.ts';
+import type { QueryPage } from '../../../src/api/responses/queries.ts';
+import type { RoutedQuery } from '../../../src/api/responses/routing.ts';
 import type { GatewayProcess } from '../../support/gatewayProcess.ts';
 import { manifest } from '../../support/manifest.ts';
 import { sessionKeyPaths } from '../../support/sessionKeyPair.ts';

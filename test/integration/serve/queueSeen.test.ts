@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { QueueList } from '../../../src/api/answers/queries.ts';
-import type { Explanation, RoutedQuery } from '../../../src/api/answers/routing.ts';
 import type { Scaling } from '../../../src/api/clusters.ts';
+import type { QueueList } from '../../../src/api/responses/queries.ts';
+import type { Explanation, RoutedQuery } from '../../../src/api/responses/routing.ts';
 import { postgresql, type TestDatabase } from '../../support/databases.ts';
 import { closeAll, startServer, until } from '../../support/gateway.ts';
 import type { GatewayProcess } from '../../support/gatewayProcess.ts';

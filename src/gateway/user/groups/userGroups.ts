@@ -203,7 +203,7 @@ interface Failure {
 }
 
 interface Entry {
-  readonly answer: SourceResponse;
+  readonly response: SourceResponse;
   readonly at: number;
   /** Null: the latest request succeeded. */
   readonly failed: Failure | null;
@@ -228,7 +228,7 @@ export function ldapGroups(
   const lastKnown = (user: string, why: string): SourceResponse => {
     const entry = entries.peek(user);
     const isUsable = entry !== undefined && clock.monotonic() < entry.at + keepLastKnown;
-    return isUsable ? { groups: entry.answer.groups, note: `last known: ${why}` } : { groups: [], note: why };
+    return isUsable ? { groups: entry.response.groups, note: `last known: ${why}` } : { groups: [], note: why };
   };
   const noteFailure = (user: string, error: unknown): SourceResponse => {
     const now = clock.monotonic();
@@ -248,11 +248,11 @@ export function ldapGroups(
   const ask = (user: string): Promise<SourceResponse> => {
     const lookup = lookUp(user)
       .then(
-        (said): SourceResponse => {
-          const answer = { ...said, groups: groupNames(said.groups) };
-          entries.set(user, { answer, at: clock.monotonic(), failed: null });
+        (raw): SourceResponse => {
+          const response = { ...raw, groups: groupNames(raw.groups) };
+          entries.set(user, { response, at: clock.monotonic(), failed: null });
           failures.delete(user);
-          return answer;
+          return response;
         },
         (error: unknown) => noteFailure(user, error),
       )
@@ -263,7 +263,7 @@ export function ldapGroups(
   const inTime = async (user: string, lookup: Promise<SourceResponse>): Promise<SourceResponse> =>
     (await within(lookup, timeout, null)) ?? lastKnown(user, `no answer within ${timeout} ms`);
   const currentOf = (entry: Entry | undefined): SourceResponse | null =>
-    entry !== undefined && clock.monotonic() < entry.at + cacheDuration ? entry.answer : null;
+    entry !== undefined && clock.monotonic() < entry.at + cacheDuration ? entry.response : null;
   return {
     name: 'ldap',
     groupsOf(asker) {

@@ -166,7 +166,7 @@ function Way({ decision }: { readonly decision: QueryDecision }) {
   const { group, cluster, attempts = [], steps = [], candidates = [], external, admission, queuedAs } = decision;
   return (
     <>
-      {external !== undefined && <Text size="sm">{answered(external)}</Text>}
+      {external !== undefined && <Text size="sm">{externalText(external)}</Text>}
       {admission !== undefined && <Text size="sm">It waited: {admission}.</Text>}
       {queuedAs !== undefined && <Text size="sm">While it waited its id was {queuedAs}.</Text>}
       {steps.length > 0 && (
@@ -239,7 +239,7 @@ function ConditionRead({ condition: { condition, values }, isKnown }: ConditionR
 }
 
 /** Text for the response of the external rules service. */
-function answered(external: NonNullable<QueryDecision['external']>): string {
+function externalText(external: NonNullable<QueryDecision['external']>): string {
   switch (external.outcome) {
     case 'answered':
       return `The external rules service answered with the routing group ${external.routingGroup}${headers(external)}.`;

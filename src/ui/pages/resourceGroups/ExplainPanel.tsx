@@ -59,7 +59,7 @@ export function ExplainPanel({ database, environments }: ExplainPanelProps) {
       failure="Not explained"
       explain={explain}
       onSubmit={form.onSubmit((values) => explain.mutate(values))}
-      answer={(explanation) => <Answer explanation={explanation} />}
+      result={(explanation) => <Result explanation={explanation} />}
     >
       <div className={classes.fields}>
         {fields.map(([name, label, placeholder]) => (
@@ -76,7 +76,7 @@ export function ExplainPanel({ database, environments }: ExplainPanelProps) {
 
 const colors = { selected: 'green', rejected: 'red', failed: 'red', unknown: 'yellow' } as const;
 
-function Answer({ explanation }: { readonly explanation: GroupExplanation }) {
+function Result({ explanation }: { readonly explanation: GroupExplanation }) {
   const { outcome, message, group, path, selectors, omitted, samePriority, problems } = explanation;
   return (
     <Stack gap="sm">

@@ -74,10 +74,10 @@ export function RuleDialog({ rule, onClose }: RuleDialogProps) {
       const path = `${objectPath('/api/rules', name)}${force ? '?force=true' : ''}`;
       return callWhole<RuleState>(path, { method: 'PUT', body: { ...said, version: original.version } });
     },
-    onSuccess: async (answer) => {
+    onSuccess: async (response) => {
       await client.invalidateQueries({ queryKey: RULES });
-      if (original === null) notifyWritten(`The rule ${name} is added.`, answer);
-      else notifyChanged(client, original, answer);
+      if (original === null) notifyWritten(`The rule ${name} is added.`, response);
+      else notifyChanged(client, original, response);
       close();
     },
     onError: (error) => showPlace(form.current, error),

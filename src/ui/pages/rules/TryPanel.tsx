@@ -39,7 +39,7 @@ export function TryPanel({ draft }: TryPanelProps) {
       failure="Not tried"
       explain={explain}
       onSubmit={form.onSubmit((fields) => explain.mutate(fields))}
-      answer={(explanation) => <Answer explanation={explanation} />}
+      result={(explanation) => <Result explanation={explanation} />}
     >
       <div className={classes.pair}>
         <TextInput label="Method" {...form.getInputProps('method')} />
@@ -95,7 +95,7 @@ function describedRequest({ method, path, user, groups, headers, sql }: RequestF
 
 const colors = { routed: 'green', denied: 'red', rejected: 'red', noCluster: 'yellow' } as const;
 
-function Answer({ explanation }: { readonly explanation: Explanation }) {
+function Result({ explanation }: { readonly explanation: Explanation }) {
   const { outcome, message, clusters, rules, request } = explanation;
   const tables = request.query?.tables ?? [];
   return (
@@ -180,7 +180,7 @@ export function Impact({ draft }: ImpactProps) {
           </Button>
         )
       }
-      answer={(report) => <Report impact={report} />}
+      result={(report) => <Report impact={report} />}
     >
       <Faint size="sm">
         Decides the queries of the history again, by the rules in force and with this edit. Nothing is saved.

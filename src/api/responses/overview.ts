@@ -1,6 +1,5 @@
 import { type TProperties, Type } from 'typebox';
 import {
-  type Answer,
   count,
   flagField,
   integerField,
@@ -9,6 +8,7 @@ import {
   objectOf,
   objects,
   oneOf,
+  type ResponseBody,
   reference,
   textField,
   textOrNull,
@@ -64,7 +64,7 @@ export const Overview = Type.Object(
   },
   { $id: 'Overview', description: 'The state of the gateway at a glance, of the process that answers.' },
 );
-export type Overview = Answer<typeof Overview>;
+export type Overview = ResponseBody<typeof Overview>;
 
 const milliseconds = (description: string) => integerField(`${description}, milliseconds since 1970.`);
 const asOf = time('When it was computed; an answer may be some seconds old.');
@@ -103,7 +103,7 @@ export const OverviewProblem = objectOf(
     ruleCount: count('All of them.'),
   },
 );
-export type OverviewProblem = Answer<typeof OverviewProblem>;
+export type OverviewProblem = ResponseBody<typeof OverviewProblem>;
 
 export const ProblemList = Type.Object({
   asOf,
@@ -112,7 +112,7 @@ export const ProblemList = Type.Object({
   counts: objects('Problems by kind, in order of the list.', { kind: ProblemKind, total: Type.Integer() }),
   problems: list(reference(OverviewProblem), 'Critical ones first; at most 20 of a kind.'),
 });
-export type ProblemList = Answer<typeof ProblemList>;
+export type ProblemList = ResponseBody<typeof ProblemList>;
 
 export const QuerySeries = Type.Object({
   asOf,
@@ -139,7 +139,7 @@ export const QuerySeries = Type.Object({
     'Queries by interval of all clusters without a line of their own; null: each has one.',
   ),
 });
-export type QuerySeries = Answer<typeof QuerySeries>;
+export type QuerySeries = ResponseBody<typeof QuerySeries>;
 
 const percentiles = (description: string) =>
   objectOf(
@@ -170,4 +170,4 @@ export const RateSeries = Type.Object({
     queries: Type.Integer(),
   }),
 });
-export type RateSeries = Answer<typeof RateSeries>;
+export type RateSeries = ResponseBody<typeof RateSeries>;

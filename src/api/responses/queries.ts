@@ -2,13 +2,13 @@ import { Type } from 'typebox';
 import { type QueryOutcomeRecord, type QueryState, queryStates, RUNNING } from '../../store/queryOutcome.ts';
 import { statisticsDimensions } from '../../store/statisticsDimension.ts';
 import {
-  type Answer,
   flagField,
   integerField,
   nullable,
   objectOf,
   objects,
   oneOf,
+  type ResponseBody,
   reference,
   textField,
   textOrNull,
@@ -42,7 +42,7 @@ export const QueryOutcome = Type.Object(
   },
   { $id: 'QueryOutcome', description: 'How a query ended. Null figures: nobody said.' },
 );
-export type QueryOutcome = Answer<typeof QueryOutcome>;
+export type QueryOutcome = ResponseBody<typeof QueryOutcome>;
 
 /** The outcome of a row; null if the query continues, or no one saw its end. */
 export function outcomeResponse(record: QueryOutcomeRecord | null): QueryOutcome | null {
@@ -67,14 +67,14 @@ export const ListedQuery = Type.Object({
   queryText: textField(`Start of the statement, up to ${LISTED_TEXT} characters.`),
   outcome: nullable(reference(QueryOutcome), 'Null: it runs, or nobody saw its end.'),
 });
-export type ListedQuery = Answer<typeof ListedQuery>;
+export type ListedQuery = ResponseBody<typeof ListedQuery>;
 
 export const QueryPage = Type.Object({
   queries: Type.Array(ListedQuery),
   next: textOrNull('For `after`, to get the next page; null on the last one.'),
   keptHours: integerField('How long queries are kept: `dataStore.queryHistoryHoursRetention`.'),
 });
-export type QueryPage = Answer<typeof QueryPage>;
+export type QueryPage = ResponseBody<typeof QueryPage>;
 
 export const HistoryRow = Type.Object({
   queryId: Type.String(),
@@ -87,7 +87,7 @@ export const HistoryRow = Type.Object({
   routingGroup: Type.Optional(Type.String()),
   externalUrl: Type.Optional(Type.String()),
 });
-export type HistoryRow = Answer<typeof HistoryRow>;
+export type HistoryRow = ResponseBody<typeof HistoryRow>;
 
 export const SearchRow = Type.Object({
   ...HistoryRow.properties,
@@ -95,7 +95,7 @@ export const SearchRow = Type.Object({
   errorName: Type.Optional(textField('SYNTAX_ERROR')),
   elapsedMillis: Type.Optional(Type.Number({ description: 'From its creation to its end.' })),
 });
-export type SearchRow = Answer<typeof SearchRow>;
+export type SearchRow = ResponseBody<typeof SearchRow>;
 
 export const RunningQueryList = Type.Object({
   total: integerField('Queries in the list.'),
@@ -112,7 +112,7 @@ export const RunningQueryList = Type.Object({
     lastRequest: time('When its client asked last, within a minute.'),
   }),
 });
-export type RunningQueryList = Answer<typeof RunningQueryList>;
+export type RunningQueryList = ResponseBody<typeof RunningQueryList>;
 
 const place = {
   position: nullable(
@@ -141,7 +141,7 @@ export const QueueList = Type.Object({
     replica: textOrNull('The replica that holds it; null: the one that its client asks next will.'),
   }),
 });
-export type QueueList = Answer<typeof QueueList>;
+export type QueueList = ResponseBody<typeof QueueList>;
 
 const percentile = nullable(Type.Integer());
 const Percentiles = objectOf(
@@ -168,4 +168,4 @@ export const Statistics = Type.Object({
     resultBytes: Type.Number(),
   }),
 });
-export type Statistics = Answer<typeof Statistics>;
+export type Statistics = ResponseBody<typeof Statistics>;

@@ -4,7 +4,6 @@ import { strategyNames } from '../../model/strategies.ts';
 import { routerNames } from '../../routing/groupDecision.ts';
 import type { QueryDecision } from '../../routing/storedDecision.ts';
 import {
-  type Answer,
   flagField,
   integerField,
   list,
@@ -13,6 +12,7 @@ import {
   objectOrNull,
   objects,
   oneOf,
+  type ResponseBody,
   reference,
   textField,
   textOrNull,
@@ -27,7 +27,7 @@ export const RuleEffect = Type.Object({
   put: Type.Optional(Type.Record(Type.String(), textOrNull(), { description: 'What it put into result.' })),
   error: Type.Optional(textField('Why it failed.')),
 });
-export type RuleEffect = Answer<typeof RuleEffect>;
+export type RuleEffect = ResponseBody<typeof RuleEffect>;
 
 const considered = {
   cluster: Type.String(),
@@ -102,7 +102,7 @@ export const Explanation = Type.Object({
     ]),
   }),
 });
-export type Explanation = Answer<typeof Explanation>;
+export type Explanation = ResponseBody<typeof Explanation>;
 
 const millis = (description: string) => Type.Optional(Type.Integer({ description }));
 
@@ -163,7 +163,7 @@ export const RoutedQuery = Type.Object({
   ),
   outcome: nullable(reference(QueryOutcome), 'How it ended; null while it runs, and where nobody saw its end.'),
 });
-export type RoutedQuery = Answer<typeof RoutedQuery>;
+export type RoutedQuery = ResponseBody<typeof RoutedQuery>;
 
 /** Which resource group engines choose for a query, and how that came about. */
 export const GroupExplanation = Type.Object({
@@ -205,4 +205,4 @@ export const GroupExplanation = Type.Object({
   ),
   problems: list(Type.String(), 'With these, engines load nothing, and keep what they loaded last.'),
 });
-export type GroupExplanation = Answer<typeof GroupExplanation>;
+export type GroupExplanation = ResponseBody<typeof GroupExplanation>;
