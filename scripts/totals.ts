@@ -123,8 +123,9 @@ function canBeFlaky(file: string): boolean {
 function passesAlone(file: string): boolean {
   const project = file.split('/')[1] ?? '';
   console.log(`\n== again, alone: ${file}`);
-  const args = ['run', '--project', project, file];
-  const { status } = spawnSync('node_modules/.bin/vitest', args, { stdio: 'inherit', timeout: RERUN_TIMEOUT_MS });
+  // By the Node that runs this: the first one on PATH may be too old for TypeScript modules.
+  const args = ['node_modules/vitest/vitest.mjs', 'run', '--project', project, file];
+  const { status } = spawnSync(process.execPath, args, { stdio: 'inherit', timeout: RERUN_TIMEOUT_MS });
   return status === 0;
 }
 

@@ -3,8 +3,6 @@ import { existsSync } from 'node:fs';
 import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout } from 'node:timers/promises';
-import { runQuery } from '../support/statementClient.ts';
 import { type Distribution, run, works } from './distribution.ts';
 import {
   archiveOf,
@@ -19,17 +17,6 @@ import { startTrino } from './trinoServer.ts';
 
 const RUN_MILLIS = 120_000;
 const sql = 'SELECT nationkey, name, comment FROM tpch.tiny.nation';
-
-/** Runs a query, again while the server has not taken up its own node: it is up some time before that. */
-async function firstQuery(url: string): Promise<void> {
-  const deadline = AbortSignal.timeout(RUN_MILLIS);
-  for (;;) {
-    const { error } = await runQuery(url, sql, { productName: 'Trino', signal: deadline });
-    if (error === undefined) return;
-    if (error.errorName !== 'NO_NODES_AVAILABLE') throw new Error(error.message);
-    await setTimeout(100, undefined, { signal: deadline });
-  }
-}
 
 /** Has a server and two clients run a query, and keeps what each of them loaded for it. */
 export async function makeClassArchives(distribution: Distribution): Promise<void> {
@@ -49,7 +36,6 @@ export async function makeClassArchives(distribution: Distribution): Promise<voi
     const options = writeArchive(work(archiveOf(server)));
     const trino = await startTrino('archive', distribution, {}, {}, {}, shortRun, options);
     try {
-      await firstQuery(trino.url);
       const queries = join(folder, 'queries.txt');
       await writeFile(queries, `run ${sql}\n`);
       const limits = { timeout: RUN_MILLIS };

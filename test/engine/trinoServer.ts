@@ -4,6 +4,8 @@ import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from '../support/freePort.ts';
+import { until } from '../support/gateway.ts';
+import { follow, type QueryResults } from '../support/statementClient.ts';
 import type { Distribution } from './distribution.ts';
 import { archiveOf, readArchive, serverClassPath, shortRun } from './javaOptions.ts';
 
@@ -100,11 +102,26 @@ export async function startTrino(
   };
   try {
     await started(child, join(folder, 'server.log'));
+    await hasNode(`http://127.0.0.1:${port}`);
   } catch (error) {
     await kill();
     throw error;
   }
   return { name, url: `http://127.0.0.1:${port}`, kill };
+}
+
+/** Waits until a query finds a node, seconds after the server has started, or the server wants to know who asks. */
+async function hasNode(url: string): Promise<void> {
+  const isReady = async () => {
+    const headers = { 'X-Trino-User': 'suite' };
+    const body = 'SELECT nationkey, name, comment FROM tpch.tiny.nation';
+    const response = await fetch(`${url}/v1/statement`, { method: 'POST', headers, body });
+    if (response.status === 401 || response.status === 403) return true;
+    let page = (await response.json()) as QueryResults;
+    while (page.nextUri !== undefined) page = await follow(page.nextUri, { productName: 'Trino', user: 'suite' });
+    return !/^No nodes available|^nodes is empty/.test(page.error?.message ?? '');
+  };
+  await until(isReady, 'a query to find a node', START_MILLIS);
 }
 
 /** A properties file. */

@@ -148,6 +148,8 @@ describe.skipIf(!canBrowse)('the page of the queue', () => {
         .filter({ hasText: /zoe|carol/ })
         .waitFor();
       await page.keyboard.press('Enter');
+      await page.waitForURL(`**/${id}`);
+      await page.getByRole('dialog').waitFor({ state: 'hidden' });
       await page.getByText(reason).first().waitFor();
     }
   });
