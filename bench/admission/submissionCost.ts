@@ -55,7 +55,7 @@ function admissionWith(count: number) {
     ledger,
     running,
     queueCounts: new QueueCounts(ledger),
-    counts: { noteRefused: () => undefined },
+    counts: { noteRejected: () => undefined },
     room: new FairAdmissionQueue(false, () => systemClock.monotonic()),
     metrics: new AdmissionMetrics(new Registry(), ledger),
     clock: systemClock,

@@ -48,7 +48,7 @@ class NoOutcomes extends QueryOutcomes {
   override end(): void {}
   override cancel(): void {}
   override lose(): void {}
-  override refuse(): void {}
+  override reject(): void {}
 }
 const outcomes = new (notesOutcomes === 'true' ? QueryOutcomes : NoOutcomes)(
   ...([writer, store.runningQueries, store.outcomes, registry, clock, logger] as const),

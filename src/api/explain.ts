@@ -71,7 +71,7 @@ export function queryDetailsRoute(api: StoreContext, listQueue: ListQueue): void
       const record = isPossible
         ? (buffered(recorded) ??
           (await history.get(recorded)) ??
-          refusedQuery(outcome) ??
+          rejectedQuery(outcome) ??
           (row === null ? null : whileWaiting(row)))
         : null;
       if (record === null || !(await maySee(request.caller, record))) {
@@ -95,7 +95,7 @@ function whileWaiting({ id, user, source, group, created }: QueuedQueryRow): Que
 }
 
 /** A submission that no cluster took: the history has it with its outcome alone. */
-function refusedQuery(outcome: QueryOutcomeRecord | null): QueryRecord | null {
+function rejectedQuery(outcome: QueryOutcomeRecord | null): QueryRecord | null {
   if (outcome === null || !outcome.refused) return null;
   const { queryId, queryText, user, source, routingGroup, created, cluster, decision } = outcome;
   const nowhere = { backendUrl: '', externalUrl: null, cluster: cluster ?? '' };
@@ -145,14 +145,14 @@ function ownRequest(
 ): DescribedRequest {
   const { name } = caller;
   const user = queryUserOf(caller);
-  const refused = (field: string) =>
+  const forbidden = (field: string) =>
     new GatewayError(
       'EG_FORBIDDEN',
       `${JSON.stringify(name)} may have requests of their own explained; leave ${field} out, or have the role ADMIN.`,
       { field },
     );
-  if (described.user != null && described.user !== name && described.user !== user) throw refused('user');
-  if (described.groups !== undefined) throw refused('groups');
+  if (described.user != null && described.user !== name && described.user !== user) throw forbidden('user');
+  if (described.groups !== undefined) throw forbidden('groups');
   const headers = described.headers ?? {};
   const userHeader = names.header('User');
   const keyOf = (header: string) => names.ownHeader(header).toLowerCase();
@@ -166,7 +166,7 @@ function ownRequest(
   for (const [header, value] of Object.entries(headers)) {
     const isOwn = isUser(header) && [value].flat().every((line) => line === name);
     const isOthers = isUser(header) || identities.has(keyOf(header));
-    if (!isOwn && isOthers) throw refused(`headers.${header}`);
+    if (!isOwn && isOthers) throw forbidden(`headers.${header}`);
   }
   const hasUser = Object.keys(headers).some(isUser);
   // Theirs is mapped already.

@@ -298,7 +298,7 @@ export function runningQueryRoutes(api: StoreContext): void {
       if (result.kind === 'unreachable') {
         throw new GatewayError('EG_CLUSTER_FAILED', `${result.cluster} cannot be reached: ${result.reason}.`);
       }
-      if (result.kind === 'refused') {
+      if (result.kind === 'rejected') {
         const message = `${result.cluster} does not let ${caller.name} end query ${queryId} (${result.status}). Where it asks for a password, end the query there: CALL system.runtime.kill_query(query_id => '${queryId}', message => '…').`;
         throw new GatewayError('EG_IMPOSSIBLE', message);
       }

@@ -126,17 +126,17 @@ export function groupsOfText(path: string, text: string): GroupsOfText {
   const documents = readManifests(text, 'default');
   const ours = documents.filter(isOfGroups);
   const [first, second] = ours;
-  const refused = (line: number, message: string): GroupsOfText => ({
+  const rejection = (line: number, message: string): GroupsOfText => ({
     file: null,
     problems: [{ path, document: 1, rule: null, line, column: 1, message }],
   });
   // An unreadable document may have been one.
   const broken = first ?? documents.find(({ kind }) => kind === 'broken');
-  if (broken?.kind === 'broken') return refused(broken.problemLine, broken.message);
-  if (first === undefined) return refused(1, `none of the manifests is a ${RESOURCE_GROUP_CONFIGURATION}`);
+  if (broken?.kind === 'broken') return rejection(broken.problemLine, broken.message);
+  if (first === undefined) return rejection(1, `none of the manifests is a ${RESOURCE_GROUP_CONFIGURATION}`);
   if (second !== undefined) {
     const message = `there are ${ours.length} resources of the kind ${RESOURCE_GROUP_CONFIGURATION}; give a file with the one that is meant`;
-    return refused(second.line, message);
+    return rejection(second.line, message);
   }
   const { key, spec } = first.manifest;
   const source = new SourceDocument(text.slice(first.start, first.end), first.line);

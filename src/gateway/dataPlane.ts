@@ -103,7 +103,7 @@ export interface DataPlaneDependencies {
   /** Null: requests are not traced. */
   readonly tracing: Tracing | null;
   readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
-  readonly outcomes: Pick<QueryOutcomes, 'begin' | 'page' | 'end' | 'cancel' | 'lose' | 'refuse' | 'awaitsRows'>;
+  readonly outcomes: Pick<QueryOutcomes, 'begin' | 'page' | 'end' | 'cancel' | 'lose' | 'reject' | 'awaitsRows'>;
   readonly analyzer: RequestAnalyzer;
   /** Mapping of user names; null or absent: disabled. */
   readonly mapping?: UserMapping | null;
@@ -363,11 +363,11 @@ export class DataPlane {
     const rejection: Refusal | null =
       conflict !== null
         ? toRefusal('header_conflict', conflict)
-        : certificate.kind === 'refused'
+        : certificate.kind === 'rejected'
           ? toRefusal('client_certificate', certificate.why)
           : null;
     void responses.guard(proxied, () =>
-      rejection === null ? this.#route(proxied, isSubmission) : responses.refuse(proxied, rejection),
+      rejection === null ? this.#route(proxied, isSubmission) : responses.reject(proxied, rejection),
     );
   }
 
@@ -403,7 +403,7 @@ export class DataPlane {
     const { method, request, response, target, clusterKey } = proxied;
     const refusal = this.#refusalOf(proxied);
     if (refusal !== null) {
-      this.#parts.responses.refuse(proxied, refusal);
+      this.#parts.responses.reject(proxied, refusal);
       return;
     }
     if (method === 'OPTIONS') {
@@ -413,7 +413,7 @@ export class DataPlane {
     const { bodies, settings, responses } = this.#parts;
     const announced = method === 'GET' || method === 'HEAD' ? null : announcedLength(request);
     if (announced !== null && announced > settings.maxBodySize) {
-      responses.refuse(proxied, bodyRefusal('body_too_large', bodies.memory, settings.maxBodySize));
+      responses.reject(proxied, bodyRefusal('body_too_large', bodies.memory, settings.maxBodySize));
       return;
     }
     const id = method === 'POST' ? null : recognizeQueryId(this.#paths, proxied.pathKind, target.path, target.query);

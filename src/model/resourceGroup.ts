@@ -116,19 +116,19 @@ function withRules(body: ResourceGroupBody): Checked<ResourceGroupColumns> {
     ...{ schedulingPolicy, schedulingWeight, jmxExport, softCpuLimit, hardCpuLimit, parent, environment },
   };
   const problems: Problem[] = [];
-  const refuse = (field: keyof ResourceGroupColumns, message: string | null) => {
+  const reject = (field: keyof ResourceGroupColumns, message: string | null) => {
     if (message !== null) problems.push({ field, message });
   };
-  refuse('name', groupSegmentProblem(columns.name));
-  refuse('softMemoryLimit', columns.softMemoryLimit === null ? null : memoryLimitProblem(columns.softMemoryLimit));
+  reject('name', groupSegmentProblem(columns.name));
+  reject('softMemoryLimit', columns.softMemoryLimit === null ? null : memoryLimitProblem(columns.softMemoryLimit));
   if (columns.schedulingPolicy !== null && !policies.includes(columns.schedulingPolicy.toLowerCase())) {
-    refuse('schedulingPolicy', `must be one of ${policies.join(', ')}`);
+    reject('schedulingPolicy', `must be one of ${policies.join(', ')}`);
   }
   for (const field of ['softCpuLimit', 'hardCpuLimit'] as const) {
     const text = columns[field];
-    if (text !== null && engineDurationMs(text) === null) refuse(field, 'must be a duration such as 30m or 1h');
+    if (text !== null && engineDurationMs(text) === null) reject(field, 'must be a duration such as 30m or 1h');
   }
-  refuse('environment', controlProblem(columns.environment));
+  reject('environment', controlProblem(columns.environment));
   return problems.length === 0 ? { ok: true, value: columns } : { ok: false, problems };
 }
 

@@ -167,7 +167,7 @@ class Attempt {
       const regex = this.#selector[condition];
       if (regex == null) continue;
       try {
-        const message = this.#mismatch(regex, value(this.#criteria));
+        const message = this.#failure(regex, value(this.#criteria));
         if (message !== null) return { outcome: 'not-matched', condition, message };
       } catch (error) {
         if (!(error instanceof EvaluationError)) throw error;
@@ -181,13 +181,13 @@ class Attempt {
   #plainCondition(): SelectorResult | null {
     const { queryType, clientTags, selectorResourceEstimate } = this.#selector;
     const { queryType: type, clientTags: tags, resourceEstimates } = this.#criteria;
-    const refused = (condition: SelectorCondition, message: string): SelectorResult => ({
+    const failure = (condition: SelectorCondition, message: string): SelectorResult => ({
       outcome: 'not-matched',
       condition,
       message,
     });
     if (queryType != null && queryType.toUpperCase() !== type?.toUpperCase()) {
-      return refused('queryType', `queryType ${queryType} is not that of the query, ${type ?? 'which has none'}`);
+      return failure('queryType', `queryType ${queryType} is not that of the query, ${type ?? 'which has none'}`);
     }
     for (const [name, read] of estimateFields) {
       const range = selectorResourceEstimate?.[name];
@@ -197,15 +197,15 @@ class Attempt {
       const [min, max] = [range.min, range.max].map((end) => (end == null ? null : read(end)));
       if (value !== null && (min == null || min <= value) && (max == null || value <= max)) continue;
       const ends = `${range.min ?? 'anything'} to ${range.max ?? 'anything'}`;
-      return refused('selectorResourceEstimate', `${name} is ${text ?? 'not estimated'}, and not ${ends}`);
+      return failure('selectorResourceEstimate', `${name} is ${text ?? 'not estimated'}, and not ${ends}`);
     }
     const missing = (clientTags ?? []).filter((tag) => !tags.includes(tag));
     if (missing.length === 0) return null;
-    return refused('clientTags', `the query has no client tag ${missing.map((tag) => JSON.stringify(tag)).join(', ')}`);
+    return failure('clientTags', `the query has no client tag ${missing.map((tag) => JSON.stringify(tag)).join(', ')}`);
   }
 
   /** Returns the reason that none of the values matches; null if one does. @throws EvaluationError if it is unknown */
-  #mismatch(regex: string, values: readonly string[]): string | null {
+  #failure(regex: string, values: readonly string[]): string | null {
     if (values.length === 0) return `${JSON.stringify(regex)} has nothing to match: the user is in no group`;
     const pattern = this.#pattern(regex);
     if (values.some((value) => pattern.matches(value, this.#evaluation))) return null;

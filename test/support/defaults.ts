@@ -88,7 +88,7 @@ export const unwatchedOutcomes: DataPlaneDependencies['outcomes'] = {
   end: () => undefined,
   cancel: () => undefined,
   lose: () => undefined,
-  refuse: () => undefined,
+  reject: () => undefined,
 };
 
 /** Takes the user from the product's user header and analyses nothing. */

@@ -31,7 +31,7 @@ declare module 'fastify' {
 }
 
 /** Possible response codes before a route is reached. */
-const statusesOfRefusal = [401, 403, 429, 503] as const;
+const rejectionStatuses = [401, 403, 429, 503] as const;
 
 /**
  * Makes every route that is registered afterwards ask who calls and whether they may (docs/authentication.md#roles). A
@@ -53,7 +53,7 @@ export function guardRoutes(api: ApiContext): void {
       ...route.schema,
       description: [route.schema?.description, accessInWords(access, authentication)].filter(Boolean).join(' '),
       security: securityOf(authentication, method),
-      response: { ...errorsOf(route.url, statusesOfRefusal), ...responsesOf(route.schema) },
+      response: { ...errorsOf(route.url, rejectionStatuses), ...responsesOf(route.schema) },
     };
   });
 
@@ -89,7 +89,7 @@ export function guardRoutes(api: ApiContext): void {
  */
 export async function requireAccess(request: FastifyRequest, access: Access): Promise<void> {
   const caller = callerOf(request);
-  if (!(await caller.permits(access))) throw accessRefusal(caller, access);
+  if (!(await caller.permits(access))) throw accessError(caller, access);
 }
 
 export function callerOf(request: FastifyRequest): Caller {
@@ -130,7 +130,7 @@ export function responsesOf(schema: unknown): Record<string, unknown> {
   return (schema as { response?: Record<string, unknown> } | undefined)?.response ?? {};
 }
 
-function accessRefusal({ name, by }: Caller, { anyOf, resources }: Access): GatewayError {
+function accessError({ name, by }: Caller, { anyOf, resources }: Access): GatewayError {
   const needed = by === 'kubernetes' ? rightsInWords(resources) : `the role ${anyOf.join(' or ')}`;
   const what = by === 'kubernetes' ? `may not ${needed}` : `lacks ${needed}, which this call needs`;
   return new GatewayError('EG_FORBIDDEN', `${JSON.stringify(name)} ${what}.`);

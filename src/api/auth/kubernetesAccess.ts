@@ -25,7 +25,7 @@ const TIMEOUT_MS = 5_000;
 
 /** Most responses kept about known callers, and about rejected tokens. */
 const CAPACITY = 10_000;
-const REFUSED_CAPACITY = 2_000;
+const REJECTED_CAPACITY = 2_000;
 
 /** Time for which a token that was accepted counts as one of a known caller, in milliseconds. */
 const KNOWN_MS = 3_600_000;
@@ -41,7 +41,7 @@ interface ReviewedToken {
   readonly expires: number | null;
 }
 
-const REFUSED = 'The API server does not accept the token.';
+const REJECTED = 'The API server does not accept the token.';
 
 /** Requests to the API server, and cache times (`authentication.kubernetes`). */
 export interface KubernetesAccessOptions extends TokenExpectations {
@@ -67,7 +67,7 @@ export class KubernetesAccess {
   readonly #requests: KubeRequests;
   readonly #options: KubernetesAccessOptions;
   readonly #accepted: LRUCache<string, KubernetesIdentity>;
-  readonly #refused: LRUCache<string, true>;
+  readonly #rejected: LRUCache<string, true>;
   /** Tokens that were accepted, also after their response has expired. */
   readonly #users: LRUCache<string, true>;
   readonly #allowed: LRUCache<string, { readonly allowed: boolean }>;
@@ -80,7 +80,7 @@ export class KubernetesAccess {
     const times = { ttl: Math.max(1, options.cacheDuration), ttlResolution: 0 };
     const perf = { now: () => options.clock.monotonic() };
     this.#accepted = new LRUCache({ ...growingTo(CAPACITY), ...times, perf });
-    this.#refused = new LRUCache({ ...growingTo(REFUSED_CAPACITY), ...times, perf });
+    this.#rejected = new LRUCache({ ...growingTo(REJECTED_CAPACITY), ...times, perf });
     this.#users = new LRUCache({ ...growingTo(CAPACITY), ...times, ttl: KNOWN_MS, perf });
     this.#allowed = new LRUCache({ ...growingTo(CAPACITY), ...times, perf });
     this.#sources = new AttemptLimit(options.limits, options.clock, options.record);
@@ -101,7 +101,7 @@ export class KubernetesAccess {
     const accepted = this.#accepted.get(key);
     const isOver = expires !== null && expires <= clock.now();
     if (accepted !== undefined && !isOver) return { identity: accepted, expires };
-    if (this.#refused.has(key)) return REFUSED;
+    if (this.#rejected.has(key)) return REJECTED;
     const isKnown = this.#users.has(key);
     const wait = isKnown ? 0 : this.#sources.wait(source);
     if (wait > 0) throw tooManyAttempts(wait);
@@ -111,10 +111,10 @@ export class KubernetesAccess {
     );
     if (identity === null) {
       this.#users.delete(key);
-      this.#refused.set(key, true);
+      this.#rejected.set(key, true);
       this.#sources.add(source, -1);
       record(key, source, 'failed');
-      return REFUSED;
+      return REJECTED;
     }
     this.#accepted.set(key, identity);
     this.#users.set(key, true);

@@ -44,7 +44,7 @@ export interface GroupSearch {
 }
 
 /** Result codes of a bind that is rejected for what the user is or sent (RFC 4511 §4.1.9); others are the server's. */
-const refusedBinds = new Set([8, 19, 32, 34, 48, 49, 50, 53]);
+const rejectedBinds = new Set([8, 19, 32, 34, 48, 49, 50, 53]);
 
 /**
  * An LDAP server (docs/authentication.md#names-and-passwords): finds users and checks their passwords by binding as
@@ -117,7 +117,7 @@ export class LdapServer {
         await client.bind(dn, password);
         return userDn !== null;
       } catch (error) {
-        if (error instanceof ResultCodeError && refusedBinds.has(error.code)) return false;
+        if (error instanceof ResultCodeError && rejectedBinds.has(error.code)) return false;
         throw error;
       }
     });

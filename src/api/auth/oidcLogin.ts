@@ -327,7 +327,7 @@ export class IssuedTokens {
   }
 
   /** Returns the reason that a token of no issuer is rejected. */
-  refusalOf(token: string): string {
+  rejectionOf(token: string): string {
     const issuer = issuerOf(token);
     if (this.isEmpty || issuer === null) return 'The token is not accepted here.';
     return `The token is of the issuer ${JSON.stringify(issuer.slice(0, MAX_NAME_LENGTH))}, which is not one of authentication.tokenIssuers, authentication.providers or authentication.oauth.`;

@@ -285,35 +285,35 @@ export class Authentication {
       ? readCookie(headers.cookie, REFERENCE_TOKEN_COOKIE)
       : undefined;
     const credentials = readCredentials(headers.authorization, ownSession ?? referenceToken);
-    const refuse = (why: string, invalidToken = false): GatewayError => {
+    const reject = (why: string, invalidToken = false): GatewayError => {
       reply.header('WWW-Authenticate', this.#challenges(isBrowser(headers), invalidToken));
       return new GatewayError('EG_UNAUTHENTICATED', why);
     };
     switch (credentials.kind) {
       case 'none': {
         const caller = await this.#ofCertificate(request);
-        if (typeof caller === 'string') throw refuse(caller);
+        if (typeof caller === 'string') throw reject(caller);
         if (caller !== null) return caller;
-        throw refuse(`The request has no credentials. ${this.#accepted()}`);
+        throw reject(`The request has no credentials. ${this.#accepted()}`);
       }
       case 'unreadable':
-        throw refuse(credentials.why);
+        throw reject(credentials.why);
       case 'basic': {
-        if (this.parts.form === null) throw refuse(`Basic credentials are not accepted here. ${this.#accepted()}`);
+        if (this.parts.form === null) throw reject(`Basic credentials are not accepted here. ${this.#accepted()}`);
         const userOrigin = await this.parts.form.checkAgain(credentials.name, credentials.password, origin.source);
-        if (userOrigin === null) throw refuse('Name or password are wrong.');
+        if (userOrigin === null) throw reject('Name or password are wrong.');
         const caller = await this.#callerFrom(credentials.name, userOrigin, 'basic', origin.source);
-        if (typeof caller === 'string') throw refuse('Name or password are wrong.');
+        if (typeof caller === 'string') throw reject('Name or password are wrong.');
         return caller;
       }
       case 'bearer': {
         const caller = await this.#bearer(credentials.token, origin.source);
-        if (typeof caller === 'string') throw refuse(caller, true);
+        if (typeof caller === 'string') throw reject(caller, true);
         return caller;
       }
       case 'cookie': {
         const session = await this.sessionOf(credentials.token, origin.source);
-        if (typeof session === 'string') throw refuse(session, true);
+        if (typeof session === 'string') throw reject(session, true);
         // Programs send the reference's cookie; no browser has it from us, and what comes from one needs the header.
         const isProgram = ownSession === undefined && !isBrowser(headers) && headers.origin === undefined;
         if (!isSafeMethod(request.method) && !isProgram) {
@@ -360,7 +360,7 @@ export class Authentication {
       const ownRoles = await privileges.rolesOf(user, text, { mapping: authority.rolesOf });
       return callerWithRoles(user, 'bearer', ownRoles, authority.name);
     }
-    if (kubernetes === null) return issuedTokens.refusalOf(token);
+    if (kubernetes === null) return issuedTokens.rejectionOf(token);
     const reviewed = await kubernetes.review(token, source);
     return typeof reviewed === 'string' ? reviewed : kubernetes.caller(reviewed.identity);
   }
@@ -374,7 +374,7 @@ export class Authentication {
     if (certificates === null || isBrowser(headers) || headers.origin !== undefined) return null;
     const certificate = certificates.of(raw);
     if (certificate.kind === 'none') return null;
-    if (certificate.kind === 'refused') return certificate.why;
+    if (certificate.kind === 'rejected') return certificate.why;
     const { user, evidence } = certificate;
     const ownRoles = await privileges.rolesOf(user, await privileges.of(user), { evidence });
     return callerWithRoles(user, 'certificate', ownRoles, 'certificate');

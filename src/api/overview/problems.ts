@@ -311,18 +311,18 @@ function groupProblem(
   if (isRetired && rules.length === 0 && name !== defaultGroup) return [];
   const substitutes = waits || name === defaultGroup ? fallbacks : [...fallbacks, defaultGroup];
   const substitute = substitutes.find((each) => groups.get(each)?.some(takesQueries));
-  const isRefused = substitute === undefined && !waits && !(bestEffort && !isRetired);
+  const isRejected = substitute === undefined && !waits && !(bestEffort && !isRetired);
   const since = Math.max(...members.map((member) => sinceOf(member) ?? Number.POSITIVE_INFINITY));
   const texts = members
     .slice(0, MAX_NAMED)
     .map((member) => `${member.name} is ${member.active ? member.health.status : 'switched off'}`);
   const more = members.length > MAX_NAMED ? [`${members.length - MAX_NAMED} more`] : [];
-  const ofQueries = isRefused ? 'are refused' : 'are tried at unhealthy clusters';
+  const ofQueries = isRejected ? 'are refused' : 'are tried at unhealthy clusters';
   const consequence =
     substitute !== undefined ? `go to ${substitute}, unless a rule says otherwise` : waits ? 'wait' : ofQueries;
   const reason = `${[...texts, ...more].join(', ')}; its queries ${consequence}`;
   const at = since === Number.POSITIVE_INFINITY ? null : since;
-  const severity = isRefused ? 'critical' : 'warning';
+  const severity = isRejected ? 'critical' : 'warning';
   return [problem('GroupUnavailable', severity, ['routingGroup', name], reason, at, [[name], rules])];
 }
 

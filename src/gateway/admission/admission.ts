@@ -87,7 +87,7 @@ export interface AdmissionWait {
 
 export type AdmissionResponse =
   | { readonly kind: 'now'; readonly slots?: QuerySlots }
-  | { readonly kind: 'refuse'; readonly refusal: Refusal }
+  | { readonly kind: 'reject'; readonly refusal: Refusal }
   | AdmissionWait;
 
 /**

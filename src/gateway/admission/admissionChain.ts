@@ -54,9 +54,9 @@ export class AdmissionChain implements Admission {
         slots.endFirstWait();
         const response = this.#admitFrom(next, request);
         if (response.kind === 'wait') place.become(response.place ?? null);
-        if (response.kind !== 'refuse' && response.slots !== undefined) slots.become(response.slots);
+        if (response.kind !== 'reject' && response.slots !== undefined) slots.become(response.slots);
         if (response.kind === 'now') return null;
-        return response.kind === 'refuse' ? response.refusal : await beginWithin(response, signal);
+        return response.kind === 'reject' ? response.refusal : await beginWithin(response, signal);
       },
     };
   }

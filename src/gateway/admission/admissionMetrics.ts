@@ -47,7 +47,7 @@ export class AdmissionMetrics {
     this.#submissions.inc({ answer: 'waited' });
   }
 
-  refused(): void {
+  rejected(): void {
     this.#submissions.inc({ answer: 'refused' });
   }
 

@@ -13,7 +13,7 @@ import type { SharedCounts } from './sharedCounts.ts';
 export interface ClusterWaitDependencies {
   readonly table: { readonly current: RoutingTable; onChange(listener: TableListener): () => void };
   readonly queueCounts: QueueCounts;
-  readonly counts: Pick<SharedCounts, 'noteRefused'>;
+  readonly counts: Pick<SharedCounts, 'noteRejected'>;
   /** `routing.defaultRoutingGroup`. */
   readonly defaultGroup: string;
 }
@@ -48,8 +48,8 @@ export class ClusterWait implements Admission {
     if (policy === null || this.#isServed(current, decision)) return now;
     const { maxQueued, maxWaitMs, holdMs } = policy.queue;
     if (waitedMs === 0 && this.#dependencies.queueCounts.waiting(groupQueueCounter(policy.name)) >= maxQueued) {
-      this.#noteRefused(policy);
-      return { kind: 'refuse', refusal: queueFull(policy) };
+      this.#noteRejected(policy);
+      return { kind: 'reject', refusal: queueFull(policy) };
     }
     return {
       kind: 'wait',
@@ -62,13 +62,13 @@ export class ClusterWait implements Admission {
         moveFirst: () => undefined,
       },
       late: tooLate(policy),
-      noteLate: () => this.#noteRefused(policy),
+      noteLate: () => this.#noteRejected(policy),
       begin: (signal) => this.#wait(decision, signal),
     };
   }
 
-  #noteRefused({ name }: GroupPolicy): void {
-    this.#dependencies.counts.noteRefused([groupCounter(name)]);
+  #noteRejected({ name }: GroupPolicy): void {
+    this.#dependencies.counts.noteRejected([groupCounter(name)]);
   }
 
   #wait(decision: GroupDecision, signal: AbortSignal): Promise<null> {

@@ -33,7 +33,7 @@ export interface LimitedAdmissionDependencies {
   readonly running: RunningSlots;
   readonly room: AdmissionQueue;
   readonly queueCounts: QueueCounts;
-  readonly counts: Pick<SharedCounts, 'noteRefused'>;
+  readonly counts: Pick<SharedCounts, 'noteRejected'>;
   readonly metrics: AdmissionMetrics;
   readonly clock: Clock;
   readonly isDatabaseAway: () => boolean;
@@ -93,12 +93,12 @@ export class LimitedAdmission implements Admission {
     const full = request.waitedMs === undefined ? this.#fullQueue(group, queue, demands) : null;
     if (full !== null) {
       slots.release();
-      metrics.refused();
-      counts.noteRefused(full.keys);
-      return { kind: 'refuse', refusal: full.refusal };
+      metrics.rejected();
+      counts.noteRejected(full.keys);
+      return { kind: 'reject', refusal: full.refusal };
     }
     slots.beginWait(queue, queue.fairBy === 'user' ? user : source);
-    return { kind: 'wait', slots, noteLate: () => slots.noteRefused(), ...room.wait(slots) };
+    return { kind: 'wait', slots, noteLate: () => slots.noteRejected(), ...room.wait(slots) };
   }
 
   countBound({ decision }: AdmissionRequest): QuerySlots | null {
@@ -226,12 +226,12 @@ export class LimitedAdmission implements Admission {
   }
 
   /** Counts a submission that was rejected, or would have been. @param keys counters of its group and of limits */
-  noteRefused(keys: readonly string[]): void {
+  noteRejected(keys: readonly string[]): void {
     const named = keys.flatMap((key) => {
       const limit = limitOfKey(this.#policy, key);
       return limit === null ? (key.startsWith('group:') ? [key] : []) : [limitCounter(limit.key)];
     });
-    this.#dependencies.counts.noteRefused(named);
+    this.#dependencies.counts.noteRejected(named);
   }
 
   /** Counts waiters for counters. @param by 1 or -1 */
@@ -316,7 +316,7 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
     const { observed } = this.#demands;
     const exhausted = observed.filter((demand) => ledger.isExhausted(demand));
     for (const { key } of exhausted) metrics.wouldWait(key);
-    if (exhausted.length > 0) this.#admission.noteRefused(exhausted.map(({ key }) => key));
+    if (exhausted.length > 0) this.#admission.noteRejected(exhausted.map(({ key }) => key));
     for (const demand of observed) if (demand.rate != null) ledger.take([demand]);
     this.#observed = ledger.adopt(observed);
   }
@@ -376,16 +376,16 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
   }
 
   /** Counts the rejection by its group and the limits that it waited for. */
-  noteRefused(): void {
-    this.#admission.noteRefused([groupCounter(this.group), ...this.#full]);
+  noteRejected(): void {
+    this.#admission.noteRejected([groupCounter(this.group), ...this.#full]);
   }
 
   takeAnyway(): boolean {
     const { ledger, metrics, isDatabaseAway, settings } = this.#admission.parts;
     const waited = this.#endWait();
     if (!isDatabaseAway() || settings.onDatabaseUnavailable === 'refuse') {
-      metrics.refused();
-      this.noteRefused();
+      metrics.rejected();
+      this.noteRejected();
       return false;
     }
     metrics.admittedAnyway();

@@ -20,7 +20,7 @@ interface Counts {
   readonly running: ReadonlyMap<string, number>;
   /** For a limit the largest sum of its counters: one submission may wait for several. */
   readonly waiting: ReadonlyMap<string, number>;
-  readonly refused: ReadonlyMap<string, number>;
+  readonly rejected: ReadonlyMap<string, number>;
 }
 
 /** Usage of groups and limits on all replicas, from the database, at most ten seconds old (docs/limits.md). */
@@ -28,7 +28,7 @@ export class SharedCounts implements AdmissionCounts {
   readonly #dependencies: SharedCountsDependencies;
   readonly #listeners = new Set<() => void>();
   /** Local rejections that are not in the database yet. */
-  #refused = new Map<string, number>();
+  #rejected = new Map<string, number>();
   /** Null: unknown. */
   #counts: Counts | null = null;
   #timer: NodeJS.Timeout | null = null;
@@ -69,8 +69,8 @@ export class SharedCounts implements AdmissionCounts {
   /**
    * Counts a submission that was rejected, or would have been. @param keys of its group and limits, each counted once
    */
-  noteRefused(keys: Iterable<string>): void {
-    for (const key of new Set(keys)) this.#refused.set(key, (this.#refused.get(key) ?? 0) + 1);
+  noteRejected(keys: Iterable<string>): void {
+    for (const key of new Set(keys)) this.#rejected.set(key, (this.#rejected.get(key) ?? 0) + 1);
   }
 
   /** Reads the database now. Never rejects. */
@@ -91,23 +91,23 @@ export class SharedCounts implements AdmissionCounts {
     return {
       running: isCounted ? (counts.running.get(key) ?? 0) : null,
       waiting: Math.max(...waiting.map((each) => counts.waiting.get(each) ?? 0)),
-      refused: counts.refused.get(key) ?? 0,
+      refused: counts.rejected.get(key) ?? 0,
     };
   }
 
   async #read(): Promise<void> {
     const { table, repository } = this.#dependencies;
     const { groups, limits } = table.current.admission;
-    if (groups.size + limits.length === 0 && this.#refused.size === 0) return;
-    const refused = this.#refused;
-    this.#refused = new Map();
+    if (groups.size + limits.length === 0 && this.#rejected.size === 0) return;
+    const rejected = this.#rejected;
+    this.#rejected = new Map();
     try {
-      if (refused.size > 0) await repository.addRefusals(refused);
+      if (rejected.size > 0) await repository.addRefusals(rejected);
     } catch (error) {
-      for (const [key, count] of refused) this.#refused.set(key, (this.#refused.get(key) ?? 0) + count);
+      for (const [key, count] of rejected) this.#rejected.set(key, (this.#rejected.get(key) ?? 0) + count);
       throw error;
     }
-    const counts = { ...sums(await repository.inUse()), refused: await repository.refusals() };
+    const counts = { ...sums(await repository.inUse()), rejected: await repository.refusals() };
     if (isDeepStrictEqual(counts, this.#counts)) return;
     this.#counts = counts;
     for (const listener of this.#listeners) listener();

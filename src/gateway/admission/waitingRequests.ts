@@ -60,7 +60,7 @@ class WaitingRequest {
       ? setTimeout(() => this.#give(handOver), handOver.after)
       : setTimeout(() => {
           noteLate?.();
-          this.#refuse(late);
+          this.#reject(late);
         }, atMost);
     response.on('close', this.#leave);
     follow(turn, this);
@@ -81,11 +81,11 @@ class WaitingRequest {
   /** The gateway stops: it is taken over, or rejected. */
   endEarly(refusal: Refusal): void {
     const handOver = this.#holding?.handOver ?? null;
-    if (handOver === null) this.#refuse(refusal);
+    if (handOver === null) this.#reject(refusal);
     else this.#give(handOver);
   }
 
-  #refuse(refusal: Refusal): void {
+  #reject(refusal: Refusal): void {
     const holding = this.#end();
     holding?.giveUp.abort();
     holding?.resolve(refusal);

@@ -141,8 +141,8 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
   /** A part of a held response came, or its end. Called until `decide`, `release` or `discard`. */
   protected inspect(_buffered: Readonly<BufferedResponse>): void {}
 
-  refuse(refusal: Refusal): void {
-    this.parts.responses.refuse(this.proxied, refusal);
+  reject(refusal: Refusal): void {
+    this.parts.responses.reject(this.proxied, refusal);
   }
 
   /** Notes a failed attempt, and rejects the request or continues. @param stage how far the attempt got */
@@ -150,7 +150,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     const { bodies, settings, metrics, logger, reports } = this.parts;
     const { name: cluster, proxyTo } = this.destination();
     if (this.isBodyTooLarge) {
-      this.refuse(bodyRefusal('body_too_large', bodies.memory, settings.maxBodySize));
+      this.reject(bodyRefusal('body_too_large', bodies.memory, settings.maxBodySize));
       return;
     }
     const { type, reason } = classify(error, stage !== 'connecting');
@@ -158,7 +158,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     this.proxied.trace?.noteFailure(reason);
     logger.debug({ cluster, proxyTo, err: error }, 'cluster did not respond');
     if (isHeadTooLarge(error)) {
-      this.refuse(responseHeadTooLarge(cluster, this.queryId()));
+      this.reject(responseHeadTooLarge(cluster, this.queryId()));
       return;
     }
     if (stage === 'connecting' && !isOwnFault(error)) reports.connectionFailed(cluster, proxyTo, reason);

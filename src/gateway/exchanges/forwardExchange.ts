@@ -47,12 +47,12 @@ export abstract class ForwardExchange extends Exchange {
     const { bodies, settings } = this.parts;
     const { request, response } = this.proxied;
     if (this.outgoing.body === null || bodies.relay(request, response)) this.sendTo(upstream);
-    else this.refuse(bodyRefusal('request_memory', bodies.memory, settings.maxBodySize));
+    else this.reject(bodyRefusal('request_memory', bodies.memory, settings.maxBodySize));
   }
 
   /** Sends the request to an upstream, also after another one failed, unless too many wait there. */
   protected sendTo(upstream: Upstream): void {
-    if (upstream.overloaded) this.refuse(overloaded(this.destination().name));
+    if (upstream.overloaded) this.reject(overloaded(this.destination().name));
     else this.send(upstream, this.outgoingNow());
   }
 
@@ -142,10 +142,10 @@ export class OtherExchange extends ForwardExchange {
     this.#excluded.set(failed.name, reason);
     const login = handshake?.login ?? null;
     const target = chooseTarget(this.parts, decision, anybody(this.proxied), this.#excluded, login);
-    if (target.cluster === null) this.refuse({ ...target.refusal, reason: 'no_cluster' });
+    if (target.cluster === null) this.reject({ ...target.refusal, reason: 'no_cluster' });
     else if (target.upstream === null) {
       const message = `proxyTo of cluster ${target.cluster.name} is not an HTTP URL`;
-      this.refuse(toRefusal('no_cluster', message));
+      this.reject(toRefusal('no_cluster', message));
     } else {
       const { cluster, fallback, steps } = target;
       this.#route = { decision, cluster, fallback, steps, handshake };
@@ -235,7 +235,7 @@ export class FollowUpExchange extends ForwardExchange {
     if (why === null) this.release();
     else {
       this.discard();
-      this.refuse(ownerGone(this.#queryId, this.#owner.cluster, why));
+      this.reject(ownerGone(this.#queryId, this.#owner.cluster, why));
     }
   }
 
@@ -265,7 +265,7 @@ export class FollowUpExchange extends ForwardExchange {
   #respondFailed(failure: AttemptFailure, isGone: boolean): void {
     if (isGone && this.proxied.statementPath) {
       this.parts.outcomes.lose(this.#queryId, this.#owner.cluster);
-      this.refuse(ownerGone(this.#queryId, this.#owner.cluster, failure.reason));
+      this.reject(ownerGone(this.#queryId, this.#owner.cluster, failure.reason));
     } else this.giveUp(failure);
   }
 

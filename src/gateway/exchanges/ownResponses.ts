@@ -31,7 +31,7 @@ export class RefusalIds {
 }
 
 /** Responses that the gateway gives itself, and the note of each request's end. */
-export type GatewayResponses = Pick<OwnResponses, 'refuse' | 'failure' | 'noteEnd'>;
+export type GatewayResponses = Pick<OwnResponses, 'reject' | 'failure' | 'noteEnd'>;
 
 const PLAIN_TEXT = ['content-type', 'text/plain; charset=utf-8'] as const;
 
@@ -42,7 +42,7 @@ export class OwnResponses {
     this.#parts = parts;
   }
 
-  refuse(proxied: ProxiedRequest, refusal: Refusal): void {
+  reject(proxied: ProxiedRequest, refusal: Refusal): void {
     const { metrics, headers, settings, logger, refusalIds } = this.#parts;
     const { reason, message } = refusal;
     metrics.refusal(reason);

@@ -30,7 +30,7 @@ import {
 import { queryGroups } from '../analysis/requestAnalyzer.ts';
 import type { BodyStart } from '../bodies/requestBodies.ts';
 import type { SharedParts } from '../dataPlane.ts';
-import type { QueryFacts, RefusedQuery } from '../outcomes/queryOutcomes.ts';
+import type { QueryFacts, RejectedQuery } from '../outcomes/queryOutcomes.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { type Submission, waitNote } from './submission.ts';
 
@@ -349,7 +349,7 @@ export class QueryRecorder {
    * themselves is not kept, nor one that waits under an id of its own: it may continue waiting.
    * @returns the refusal, with the id under which it is kept
    */
-  recordRefused(refusal: Refusal, proxied: ProxiedRequest, submission: Submission, route: SubmissionRoute): Refusal {
+  recordRejected(refusal: Refusal, proxied: ProxiedRequest, submission: Submission, route: SubmissionRoute): Refusal {
     const { reason, message } = refusal;
     const error = refusalError(reason);
     if (error === null || submission.queuedAs !== undefined) return refusal;
@@ -375,12 +375,12 @@ export class QueryRecorder {
     proxied: ProxiedRequest,
     submission: Submission,
     route: SubmissionRoute,
-    end: Pick<RefusedQuery, 'state' | 'error'>,
+    end: Pick<RejectedQuery, 'state' | 'error'>,
     refused: { readonly refused?: Refusal['reason'] },
   ): string {
     const way = { ...this.#way(proxied, submission, false, route, waitNote(submission)), ...refused };
     const facts = this.factsOf(proxied, submission, route);
-    return this.#refuse(submission.queuedAs, submission.body, facts, route.decision, way, end);
+    return this.#addRejected(submission.queuedAs, submission.body, facts, route.decision, way, end);
   }
 
   /**
@@ -427,21 +427,21 @@ export class QueryRecorder {
       ...queryGroups(user),
     };
     const end = { state: isDenied ? 'DENIED' : 'REFUSED', error: { ...error, message } } as const;
-    return { ...refusal, queryId: this.#refuse(undefined, body, facts, decision, way, end) };
+    return { ...refusal, queryId: this.#addRejected(undefined, body, facts, decision, way, end) };
   }
 
   /** @returns the id under which it is kept */
-  #refuse(
+  #addRejected(
     queuedAs: string | undefined,
     { text: queryText }: BodyStart,
     facts: QueryFacts,
     decision: KeptDecision,
     way: WayToCluster,
-    end: Pick<RefusedQuery, 'state' | 'error'>,
+    end: Pick<RejectedQuery, 'state' | 'error'>,
   ): string {
     const { refusalIds, outcomes } = this.#parts;
     const queryId = queuedAs ?? refusalIds.next();
-    outcomes.refuse({ queryId, facts, queryText, decision: decisionText(decision, way), ...end });
+    outcomes.reject({ queryId, facts, queryText, decision: decisionText(decision, way), ...end });
     return queryId;
   }
 

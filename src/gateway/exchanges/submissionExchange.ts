@@ -65,7 +65,7 @@ export class SubmissionExchange extends Exchange {
   /** The buffered response, or null. */
   #gathered: Readonly<BufferedResponse> | null = null;
   /** Reason of its rejection by the gateway; null if a cluster responded or failed. */
-  #refused: Refusal['reason'] | null = null;
+  #rejection: Refusal['reason'] | null = null;
   #isQueued = false;
 
   /** @param waitAgain where it may wait when all clusters that could take it are full; null: it is rejected then */
@@ -104,7 +104,7 @@ export class SubmissionExchange extends Exchange {
       return;
     }
     const { transaction } = this.#submission;
-    this.refuse(transaction !== null && !target.pending ? unknownTransaction(transaction.id) : target.refusal);
+    this.reject(transaction !== null && !target.pending ? unknownTransaction(transaction.id) : target.refusal);
   }
 
   /** Takes other slots in place of those that it gave back. */
@@ -138,7 +138,7 @@ export class SubmissionExchange extends Exchange {
     const full = this.#submission.slots?.takeCluster(cluster) ?? null;
     if (full !== null) this.#endFull(full);
     else if (upstream === null) this.fail(new Error(`proxyTo ${cluster.proxyTo} is not an HTTP URL`), 'connecting');
-    else if (upstream.overloaded) this.refuse(overloaded(cluster.name));
+    else if (upstream.overloaded) this.reject(overloaded(cluster.name));
     else {
       this.#counted = chooser.countSubmission(table.current, cluster, this.#sender());
       this.send(upstream, requestTo(this.parts, cluster, this.#outgoing, this.proxied, true));
@@ -148,7 +148,7 @@ export class SubmissionExchange extends Exchange {
   /** The cluster has no free slot: another query took it since, or those that had one failed. */
   #endFull(full: Refusal): void {
     if (this.#waitAgain === null || this.#waits >= MAX_WAITS) {
-      this.refuse(full);
+      this.reject(full);
       return;
     }
     this.#waits += 1;
@@ -157,9 +157,9 @@ export class SubmissionExchange extends Exchange {
     this.#waitAgain(this, this.#excluded);
   }
 
-  override refuse(refusal: Refusal): void {
-    this.#refused = refusal.reason;
-    super.refuse(this.parts.recorder.recordRefused(refusal, this.proxied, this.#submission, this.#route()));
+  override reject(refusal: Refusal): void {
+    this.#rejection = refusal.reason;
+    super.reject(this.parts.recorder.recordRejected(refusal, this.proxied, this.#submission, this.#route()));
   }
 
   protected override onFailure(failure: AttemptFailure): void {
@@ -171,7 +171,7 @@ export class SubmissionExchange extends Exchange {
     if (this.#bound !== null && stage === 'connecting' && !isOwnFault(error)) {
       const { about, transaction } = this.#submission;
       if (about !== null && transaction === null) {
-        this.refuse(unreachableOwner(about.queryId, cluster, reason));
+        this.reject(unreachableOwner(about.queryId, cluster, reason));
         return;
       }
       // The transaction is lost with its cluster: another one states so in the engine's words, and takes the ROLLBACK.
@@ -303,7 +303,7 @@ export class SubmissionExchange extends Exchange {
     this.#gathered = null;
     this.#watch = null;
     this.discard();
-    if (this.isAwaited) this.refuse(refusal);
+    if (this.isAwaited) this.reject(refusal);
   }
 
   protected override respondingCluster(): RespondingCluster {
@@ -331,7 +331,7 @@ export class SubmissionExchange extends Exchange {
     responses.noteEnd(proxied, status, this.status, this.status === 0 ? null : (this.#target?.cluster.name ?? null));
     const route = this.#route();
     if (this.status >= 400) this.#queryId = recorder.recordFailed(this.status, proxied, this.#submission, route);
-    const end = { queryId: this.#queryId, refused: this.#refused, queued: this.#isQueued, status };
+    const end = { queryId: this.#queryId, refused: this.#rejection, queued: this.#isQueued, status };
     recorder.logEnd(proxied, this.#submission, route, end);
   }
 

@@ -73,17 +73,17 @@ export async function findCredentials(
     const credentials = await orAborted(sources.ofCluster(target.name, target.proxyTo), signal);
     if (credentials === 'aborted') return unknown(`${from} could not be read in time`);
     if (credentials === null) return unknown(`${from} is not known yet`);
-    if (!credentials.ok) return refused(credentials, false);
+    if (!credentials.ok) return rejection(credentials, false);
     return { credentials: { username: credentials.username, password: credentials.password, from } };
   }
   const { configured } = sources;
   if (configured === null) {
     const message = 'this type of health check needs a user: set backendState or spec.healthCheck.credentialsSecretRef';
-    return refused({ reason: 'NoCredentials', message });
+    return rejection({ reason: 'NoCredentials', message });
   }
   const isTrusted = sources.trustsResources || target.origin === 'row';
   const refusal = configuredRefusal(configured, target, isTrusted);
-  if (refusal !== null) return refused(refusal);
+  if (refusal !== null) return rejection(refusal);
   const { username, password } = configured;
   return { credentials: { username, password, from: 'backendState' } };
 }
@@ -123,7 +123,7 @@ function configuredRefusal(
   return { reason: 'CertificateNotVerified', message };
 }
 
-function refused({ reason, message }: CredentialsRefusal, lasting = true): CredentialsLookup {
+function rejection({ reason, message }: CredentialsRefusal, lasting = true): CredentialsLookup {
   return { credentials: null, lasting, reason: message, refusal: { reason, message } };
 }
 

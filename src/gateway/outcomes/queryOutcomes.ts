@@ -21,7 +21,7 @@ export interface QueryFacts {
   readonly groups?: readonly string[];
 }
 
-export interface RefusedQuery {
+export interface RejectedQuery {
   readonly queryId: string;
   readonly state: 'REFUSED' | 'FAILED' | 'DENIED' | 'CANCELLED' | 'ABANDONED' | 'LOST';
   readonly facts: QueryFacts;
@@ -197,7 +197,7 @@ export class QueryOutcomes {
   }
 
   /** Records a submission that the gateway rejected, or that a cluster rejected with an HTTP error. */
-  refuse({ queryId, state, facts, queryText, decision, error }: RefusedQuery): void {
+  reject({ queryId, state, facts, queryText, decision, error }: RejectedQuery): void {
     const now = this.#clock.now();
     this.#metrics.ended(facts.routingGroup, state, null, error.type);
     this.#writer.add({

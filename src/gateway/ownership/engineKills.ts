@@ -7,12 +7,12 @@ type KillParts = Pick<DataPlaneParts, 'names' | 'stickiness' | 'upstreams' | 'ru
 const TIME_LIMIT = 5_000;
 
 /**
- * Result of a kill. `gone`: the cluster does not have the query any more. `refused`: it rejects this user, or requires
+ * Result of a kill. `gone`: the cluster does not have the query any more. `rejected`: it rejects this user, or requires
  * credentials. `unknown`: no cluster is known to have it.
  */
 export type KillResult =
   | { readonly kind: 'killed' | 'gone'; readonly cluster: string }
-  | { readonly kind: 'refused'; readonly cluster: string; readonly status: number }
+  | { readonly kind: 'rejected'; readonly cluster: string; readonly status: number }
   | { readonly kind: 'unreachable'; readonly cluster: string; readonly reason: string }
   | { readonly kind: 'unknown' };
 
@@ -34,7 +34,7 @@ export async function killAtCluster(
     const headers = { 'user-agent': userAgent, ...names.clusterHeaders('User', user) };
     const { status } = await upstream.ask('DELETE', `/v1/query/${encodeURIComponent(queryId)}`, headers, TIME_LIMIT);
     const isGone = status === 404 || status === 410;
-    if (status >= 300 && !isGone) return { kind: 'refused', cluster, status };
+    if (status >= 300 && !isGone) return { kind: 'rejected', cluster, status };
     // Its client may never ask again: whatever counts the query hears of its end here.
     runningQueries.noteEnd(queryId, cluster);
     return { kind: isGone ? 'gone' : 'killed', cluster };

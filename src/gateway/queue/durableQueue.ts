@@ -177,12 +177,12 @@ export class DurableQueue {
     { wait, turn, giveUp, since, slots }: BegunWait,
   ): Promise<EnteredQueue> {
     const { repository, key, clock, logger, replica } = this.#dependencies;
-    const refused = (refusal: Refusal): EnteredQueue => {
+    const rejection = (refusal: Refusal): EnteredQueue => {
       giveUp.abort();
       turn.catch(() => undefined);
       return { id: null, refusal };
     };
-    if (this.#queries.size >= MAX_HELD) return refused(full);
+    if (this.#queries.size >= MAX_HELD) return rejection(full);
     const id = this.#ids.next(clock.now());
     const request = key.seal('request', id, encodeSubmission(storedSubmission(proxied, submission)));
     const query = this.#newQuery(id, since, giveUp, wait, stateOf(submission, wait.place));
@@ -206,7 +206,7 @@ export class DurableQueue {
     } catch (error) {
       this.#queries.delete(id);
       logger.warn({ err: error }, 'failed to store queued query');
-      return refused(unavailable);
+      return rejection(unavailable);
     }
     if (this.#stopping) {
       // Too late to be handed over with the others.
@@ -299,7 +299,7 @@ export class DurableQueue {
     }
     this.#release(query);
     query.polls.respondAll((proxied) =>
-      this.#dependencies.responses.refuse(proxied, id, 'unknown_query', `Query ${id} was cancelled.`),
+      this.#dependencies.responses.reject(proxied, id, 'unknown_query', `Query ${id} was cancelled.`),
     );
     void this.#remove(query, end);
     return true;
@@ -503,8 +503,8 @@ export class DurableQueue {
     query.state = stateOf({ decision }, place);
     if (query.movedAt !== null) place?.moveFirst();
     query.stage = 'waiting';
-    query.slots = response.kind === 'refuse' ? null : (response.slots ?? null);
-    if (response.kind === 'refuse') void this.#end(query, 'waiting', response.refusal);
+    query.slots = response.kind === 'reject' ? null : (response.slots ?? null);
+    if (response.kind === 'reject') void this.#end(query, 'waiting', response.refusal);
     else if (response.kind === 'now') this.#submit(query);
     else {
       query.giveUp = new AbortController();
@@ -749,7 +749,7 @@ function outcomeForClient(id: string, outcome: SubmissionOutcome): StoredOutcome
   switch (outcome.kind) {
     case 'answer':
       return { kind: 'answer', ...outcome.response };
-    case 'refused':
+    case 'rejected':
       return { kind: 'refusal', refusal: { ...outcome.refusal, queryId: id } };
     default:
       return { kind: 'refusal', refusal: { reason: 'queue_lost', message: lostText(outcome.why), queryId: id } };

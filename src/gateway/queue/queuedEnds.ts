@@ -3,7 +3,7 @@ import { firstHeader } from '../../model/rawHeaders.ts';
 import { type Refusal, type RefusalReason, refusalError } from '../../routing/refusal.ts';
 import { queryGroups } from '../analysis/requestAnalyzer.ts';
 import { decisionText } from '../exchanges/queryRecorder.ts';
-import type { QueryOutcomes, RefusedQuery } from '../outcomes/queryOutcomes.ts';
+import type { QueryOutcomes, RejectedQuery } from '../outcomes/queryOutcomes.ts';
 import type { StoredSubmission } from './storedSubmission.ts';
 
 /** End of a queued query: rejected, or abandoned by its client. */
@@ -11,10 +11,10 @@ export type QueuedEnd = Refusal | 'CANCELLED' | 'ABANDONED';
 
 export interface QueuedEndsDependencies {
   readonly names: ProductNames;
-  readonly outcomes: Pick<QueryOutcomes, 'refuse'>;
+  readonly outcomes: Pick<QueryOutcomes, 'reject'>;
 }
 
-type EndError = RefusedQuery['error'];
+type EndError = RejectedQuery['error'];
 
 /** Errors of the engines' protocol for actions of clients. */
 const ofClients: Readonly<Record<'CANCELLED' | 'ABANDONED', EndError>> = {
@@ -25,14 +25,14 @@ const ofClients: Readonly<Record<'CANCELLED' | 'ABANDONED', EndError>> = {
   },
 };
 
-const statesOfReasons: Partial<Record<RefusalReason, RefusedQuery['state']>> = {
+const statesOfReasons: Partial<Record<RefusalReason, RejectedQuery['state']>> = {
   queue_dropped: 'CANCELLED',
   queue_lost: 'LOST',
 };
 
 /** Stores outcomes of queries that ended in the queue, under their client's id. */
 export class QueuedEnds {
-  readonly #outcomes: Pick<QueryOutcomes, 'refuse'>;
+  readonly #outcomes: Pick<QueryOutcomes, 'reject'>;
   readonly #sourceHeader: string;
 
   constructor({ names, outcomes }: QueuedEndsDependencies) {
@@ -48,7 +48,7 @@ export class QueuedEnds {
     const error = typeof end === 'string' ? ofClients[end] : errorOf(end);
     if (stored === null || error === null) return;
     const { user, decision, headers, body } = stored;
-    this.#outcomes.refuse({
+    this.#outcomes.reject({
       queryId: id,
       state: typeof end === 'string' ? end : (statesOfReasons[end.reason] ?? 'REFUSED'),
       facts: {

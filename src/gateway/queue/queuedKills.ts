@@ -9,7 +9,7 @@ export type KillResponse =
   /** A cluster has the query: the statement is rewritten to its id. */
   | { readonly kind: 'cluster'; readonly engineId: string; readonly body: BodyStart }
   | { readonly kind: 'killed' }
-  | { readonly kind: 'refused'; readonly refusal: Refusal };
+  | { readonly kind: 'rejected'; readonly refusal: Refusal };
 
 export interface QueuedKillsDependencies {
   readonly repository: QueuedQueryRepository;
@@ -34,13 +34,13 @@ export class QueuedKills {
     const { repository, room, owners } = this.#dependencies;
     try {
       const row = await repository.get(id);
-      if (row === null) return refused('unknown_query', id, 'no query of this id waits, or waited in the last days.');
+      if (row === null) return rejection('unknown_query', id, 'no query of this id waits, or waited in the last days.');
       if (row.engineId !== null) return named(body, id, row.engineId);
-      if (row.state !== 'waiting') return refused('undecided_query', id, 'it is on its way to a cluster.');
+      if (row.state !== 'waiting') return rejection('undecided_query', id, 'it is on its way to a cluster.');
       const isUser = user !== null && user === row.user;
       if (!isUser || !(await owners.haveSameCredentials(proxied.request.rawHeaders, row))) {
         const why = `it waits, and was sent by another user or with other credentials; an administrator can take it out (DELETE /api/queue/${id}).`;
-        return refused('denied', id, why);
+        return rejection('denied', id, why);
       }
       if (!room.drop(id)) {
         if (row.isHeld) await repository.setCommand(id, 'drop');
@@ -48,7 +48,7 @@ export class QueuedKills {
       }
       return { kind: 'killed' };
     } catch {
-      return refused('undecided_query', id, 'the database cannot be read; try again in a second.');
+      return rejection('undecided_query', id, 'the database cannot be read; try again in a second.');
     }
   }
 }
@@ -58,11 +58,11 @@ function named(body: BodyStart, id: string, engineId: string): KillResponse {
   const spaces = ' '.repeat(Math.max(0, id.length - engineId.length));
   const text = body.text.replaceAll(`'${id}'`, `'${engineId}'${spaces}`);
   if (!body.complete || text === body.text || engineId.length > id.length) {
-    return refused('unknown_query', id, `its cluster knows it as ${engineId}: kill that.`);
+    return rejection('unknown_query', id, `its cluster knows it as ${engineId}: kill that.`);
   }
   return { kind: 'cluster', engineId, body: { bytes: Buffer.from(text), complete: true, text } };
 }
 
-function refused(reason: Refusal['reason'], id: string, why: string): KillResponse {
-  return { kind: 'refused', refusal: { reason, message: `Query ${id} cannot be killed: ${why}`, queryId: null } };
+function rejection(reason: Refusal['reason'], id: string, why: string): KillResponse {
+  return { kind: 'rejected', refusal: { reason, message: `Query ${id} cannot be killed: ${why}`, queryId: null } };
 }

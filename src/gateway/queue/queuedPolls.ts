@@ -25,7 +25,7 @@ export interface PollResponses {
   /** Responds to a kill_query call that removed a queued query. */
   killed(proxied: ProxiedRequest, id: string): void;
   /** Rejects; the message is about the query. */
-  refuse(proxied: ProxiedRequest, id: string, reason: RefusalReason, message: string): void;
+  reject(proxied: ProxiedRequest, id: string, reason: RefusalReason, message: string): void;
 }
 
 interface OpenPoll {

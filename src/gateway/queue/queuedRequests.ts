@@ -21,7 +21,7 @@ import { nextTargetOf, type StoredOutcome } from './storedOutcome.ts';
 const POLL_MS = 1_000;
 
 export interface OwnResponse {
-  refuse(proxied: ProxiedRequest, refusal: Refusal): void;
+  reject(proxied: ProxiedRequest, refusal: Refusal): void;
   send(proxied: ProxiedRequest, status: number, headers: readonly string[], body: string): void;
 }
 
@@ -62,7 +62,7 @@ export class QueueResponses implements PollResponses {
 
   outcome(proxied: ProxiedRequest, id: string, outcome: StoredOutcome): void {
     const { responses } = this.#dependencies;
-    if (outcome.kind === 'refusal') responses.refuse(proxied, { ...outcome.refusal, queryId: id });
+    if (outcome.kind === 'refusal') responses.reject(proxied, { ...outcome.refusal, queryId: id });
     else {
       // Node writes strings as Latin-1: every byte stays.
       const { status, headers, body } = outcome;
@@ -77,7 +77,7 @@ export class QueueResponses implements PollResponses {
 
   gone(proxied: ProxiedRequest, id: string): void {
     const message = `Query ${id} does not wait here: it was cancelled, was not asked for in ${abandonedText}, or its first answer was taken long ago.`;
-    this.refuse(proxied, id, 'unknown_query', message);
+    this.reject(proxied, id, 'unknown_query', message);
   }
 
   /** The gateway's address as the client named it. */
@@ -88,8 +88,8 @@ export class QueueResponses implements PollResponses {
     return `${scheme}://${authority}${clients.prefixOf(proxied.request)}`;
   }
 
-  refuse(proxied: ProxiedRequest, id: string, reason: RefusalReason, message: string): void {
-    this.#dependencies.responses.refuse(proxied, { reason, message, queryId: id });
+  reject(proxied: ProxiedRequest, id: string, reason: RefusalReason, message: string): void {
+    this.#dependencies.responses.reject(proxied, { reason, message, queryId: id });
   }
 }
 
@@ -145,7 +145,7 @@ export class QueuedRequests {
         return;
       default: {
         const message = `Method ${method} is not taken for a query that waits; take GET or DELETE.`;
-        responses.refuse(proxied, { reason: 'method', message, queryId: id, allow: 'GET, HEAD, DELETE' });
+        responses.reject(proxied, { reason: 'method', message, queryId: id, allow: 'GET, HEAD, DELETE' });
       }
     }
   }
@@ -192,7 +192,7 @@ export class QueuedRequests {
       responses.send(proxied, 204, [], '');
     } else {
       const message = `Query ${id} waits, and was sent by another user or with other credentials; an administrator can take it out (DELETE /api/queue/${id}).`;
-      polls.refuse(proxied, id, 'denied', message);
+      polls.reject(proxied, id, 'denied', message);
     }
   }
 
@@ -201,7 +201,7 @@ export class QueuedRequests {
     const { responses, hasEnginePages } = this.#dependencies;
     if (proxied.method !== 'GET' && proxied.method !== 'HEAD') {
       const message = `Method ${proxied.method} is not taken for the page of a query that waits; take GET.`;
-      responses.refuse(proxied, { reason: 'method', message, queryId: id, allow: 'GET, HEAD' });
+      responses.reject(proxied, { reason: 'method', message, queryId: id, allow: 'GET, HEAD' });
       return;
     }
     if (row !== null && row.engineId !== null && hasEnginePages) {
@@ -233,7 +233,7 @@ export class QueuedRequests {
       logger.warn({ err: error, queryId: id }, 'failed to look up queued query');
       if (proxied.response.headersSent || proxied.response.destroyed) return;
       const message = `Query ${id} cannot be looked up at the moment; ask again in a second.`;
-      polls.refuse(proxied, id, 'undecided_query', message);
+      polls.reject(proxied, id, 'undecided_query', message);
     });
   }
 }

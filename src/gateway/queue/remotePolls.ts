@@ -85,7 +85,7 @@ export class RemotePolls {
     const { row, readAt } = this.#watched.get(id) ?? { row: null, readAt: 0 };
     if (row === null) {
       const message = `Query ${id} cannot be looked up at the moment; ask again in a second.`;
-      responses.refuse(proxied, id, 'undecided_query', message);
+      responses.reject(proxied, id, 'undecided_query', message);
     } else responses.waiting(proxied, id, token, row.waitingMs + clock.monotonic() - readAt, stateOf(row));
   }
 

@@ -15,7 +15,7 @@ export type StoredOutcome =
 export type SubmissionOutcome =
   /** @property engineId the query's id at its cluster; null if the response has none */
   | { readonly kind: 'answer'; readonly response: StoredResponse; readonly engineId: string | null }
-  | { readonly kind: 'refused'; readonly refusal: Refusal }
+  | { readonly kind: 'rejected'; readonly refusal: Refusal }
   /** A cluster received it without a response: it may run. */
   | { readonly kind: 'lost'; readonly why: string };
 
@@ -35,8 +35,8 @@ export function sendStored(
   const response = new CapturedResponse();
   const { promise, resolve } = Promise.withResolvers<SubmissionOutcome>();
   const responses: GatewayResponses = {
-    refuse: (_proxied, refusal) => {
-      resolve({ kind: 'refused', refusal });
+    reject: (_proxied, refusal) => {
+      resolve({ kind: 'rejected', refusal });
       response.end();
     },
     failure: (_proxied, error) => {

@@ -34,16 +34,16 @@ export function isReplacedPage({ enginePages }: DataPlaneParts, { pathKind }: Pr
 export function rejectPage(parts: DataPlaneParts, proxied: ProxiedRequest): boolean {
   const { method, request } = proxied;
   if (method === 'GET' && firstHeader(request.rawHeaders, 'service-worker') !== undefined) {
-    return refuse(parts, proxied, 'Scripts of service workers are not proxied.');
+    return reject(parts, proxied, 'Scripts of service workers are not proxied.');
   }
   if (!isReplacedPage(parts, proxied)) return false;
   if (parts.enginePages === 'off') {
-    return refuse(parts, proxied, 'The web pages of engines are not served here (server.enginePages: off).');
+    return reject(parts, proxied, 'The web pages of engines are not served here (server.enginePages: off).');
   }
   if (method === 'GET' || method === 'HEAD') return false;
   const message =
     'The web pages of engines are redirected to the address of the cluster itself (server.enginePages: redirect): only GET and HEAD are answered here.';
-  return refuse(parts, proxied, message);
+  return reject(parts, proxied, message);
 }
 
 /**
@@ -60,14 +60,14 @@ export function redirectPage(parts: DataPlaneParts, proxied: ProxiedRequest, nam
   // Rows of Trino Gateway may hold any text.
   if (url === null || !/^https?:$/.test(url.protocol)) {
     const message = `The web pages of engines are not proxied here (server.enginePages: redirect), and cluster "${name}" has no address for browsers. Set its externalUrl.`;
-    refuse(parts, proxied, message);
+    reject(parts, proxied, message);
     return;
   }
   const view = headers.clientOf(proxied.request);
   const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80));
   if (url.hostname === parseHost(view.host)?.name && port === view.port) {
     const message = `The externalUrl of cluster "${name}" is the address of this gateway, where the web pages of engines are not served (server.enginePages: redirect). Set it to the address of the cluster itself.`;
-    refuse(parts, proxied, message);
+    reject(parts, proxied, message);
     return;
   }
   const target = proxied.rawTarget.replace(
@@ -78,8 +78,8 @@ export function redirectPage(parts: DataPlaneParts, proxied: ProxiedRequest, nam
   responses.send(proxied, 307, lines, '');
 }
 
-function refuse({ responses }: DataPlaneParts, proxied: ProxiedRequest, message: string): true {
-  responses.refuse(proxied, toRefusal('engine_pages', message));
+function reject({ responses }: DataPlaneParts, proxied: ProxiedRequest, message: string): true {
+  responses.reject(proxied, toRefusal('engine_pages', message));
   return true;
 }
 
@@ -114,7 +114,7 @@ export class ClusterRequests {
       if (response.destroyed) return;
       const refusal = isOfQuery ? null : userRefusal(user);
       if (refusal !== null) {
-        responses.refuse(proxied, refusal);
+        responses.reject(proxied, refusal);
         return;
       }
       noteUser(proxied, user);
@@ -136,7 +136,7 @@ export class ClusterRequests {
     const isMissed = !isPlausible(id) || stickiness.isMiss(id);
     if (isMissed || stickiness.isDisowned(id)) {
       metrics.lookup('missed');
-      responses.refuse(proxied, isMissed ? unknownQuery(id) : disownedQuery(id));
+      responses.reject(proxied, isMissed ? unknownQuery(id) : disownedQuery(id));
       return;
     }
     proxied.trace?.step('lookup');
@@ -169,7 +169,7 @@ export class ClusterRequests {
     }
     metrics.lookup(why);
     if (why === 'unknown') stickiness.noteMiss(id);
-    responses.refuse(proxied, why === 'unknown' ? unknownQuery(id) : undecidedQuery(id));
+    responses.reject(proxied, why === 'unknown' ? unknownQuery(id) : undecidedQuery(id));
   }
 
   /** Sends a request to the owner of its query, or its client there. */
@@ -180,7 +180,7 @@ export class ClusterRequests {
       return;
     }
     const upstream = upstreams.get(owner.proxyTo);
-    if (upstream === null) responses.refuse(proxied, unknownQuery(queryId));
+    if (upstream === null) responses.reject(proxied, unknownQuery(queryId));
     else new FollowUpExchange(this.#parts, proxied, queryId, owner).start(upstream);
   }
 
@@ -200,13 +200,13 @@ export class ClusterRequests {
     const routed = await router.decide(new ProxiedRuleRequest(proxied, analysis, null, headers), current, trace);
     if (response.destroyed) return;
     if (routed.refusal !== null) {
-      responses.refuse(proxied, routed.refusal);
+      responses.reject(proxied, routed.refusal);
       return;
     }
     const { decision } = routed;
     trace?.step('choice');
     const chosen = chooseTarget(this.#parts, decision, anybody(proxied), null, handshake?.login ?? null);
-    if (chosen.cluster === null) responses.refuse(proxied, chosen.refusal);
+    if (chosen.cluster === null) responses.reject(proxied, chosen.refusal);
     else {
       const { fallback, steps } = chosen;
       this.#forwardTo(proxied, { decision, cluster: chosen.cluster, fallback, steps, handshake });
@@ -223,11 +223,11 @@ export class ClusterRequests {
     const { method, pathKind, target, rawTarget, response } = proxied;
     if (method === 'POST' || method === 'PUT') {
       const message = `A URL of a query takes ${KEYED_METHODS}; submit queries without its first path segment.`;
-      responses.refuse(proxied, { reason: 'method', message, queryId: null, allow: KEYED_METHODS });
+      responses.reject(proxied, { reason: 'method', message, queryId: null, allow: KEYED_METHODS });
     } else if (pathKind === 'other' && isBelow(target.path, '/v1/spooled')) {
       const cluster = await this.#clusterOf(key);
       if (response.destroyed) return;
-      if ('reason' in cluster) responses.refuse(proxied, cluster);
+      if ('reason' in cluster) responses.reject(proxied, cluster);
       else {
         metrics.lookup('prefix');
         const decision = backTo(cluster, 'prefix');
@@ -237,7 +237,7 @@ export class ClusterRequests {
       // The same path without the key; relative, as a proxy in front may have removed a prefix.
       const depth = target.path.split('/').length - 1;
       responses.send(proxied, 307, ['location', '../'.repeat(depth) + rawTarget.slice(1)], '');
-    } else responses.refuse(proxied, notOfAQuery);
+    } else responses.reject(proxied, notOfAQuery);
   }
 
   /** The cluster that has the key: registered, or the newest owner that this replica or another one knows. */

@@ -54,7 +54,7 @@ export class Submissions {
     const { responses, metrics, analyzer, router, table, headers, clock, names } = this.#parts;
     const { request, response, trace } = proxied;
     if (this.#stopping) {
-      responses.refuse(proxied, stopping);
+      responses.reject(proxied, stopping);
       return;
     }
     metrics.submission();
@@ -99,7 +99,7 @@ export class Submissions {
     return new Promise((resolve) => {
       const limit = Math.max(maxAnalyzedBody, MIN_BUFFERED_BODY);
       bodies.read(proxied.request, proxied.response, limit, resolve, () => {
-        responses.refuse(proxied, bodyRefusal('request_memory', bodies.memory, maxBodySize));
+        responses.reject(proxied, bodyRefusal('request_memory', bodies.memory, maxBodySize));
         resolve(null);
       });
     });
@@ -107,7 +107,7 @@ export class Submissions {
 
   #rejectUndecided(proxied: ProxiedRequest, refusal: Refusal, submission: UndecidedSubmission): void {
     const { responses, recorder } = this.#parts;
-    responses.refuse(proxied, recorder.recordUndecided(refusal, proxied, submission));
+    responses.reject(proxied, recorder.recordUndecided(refusal, proxied, submission));
   }
 
   /**
@@ -123,7 +123,7 @@ export class Submissions {
       const { responses, kills } = this.#queue;
       const result = await kills.kill(proxied, submission.body, submission.user.user, killed);
       if (response.destroyed) return;
-      if (result.kind === 'refused') this.#parts.responses.refuse(proxied, result.refusal);
+      if (result.kind === 'rejected') this.#parts.responses.reject(proxied, result.refusal);
       else if (result.kind === 'killed') responses.killed(proxied, killed);
       if (result.kind !== 'cluster') return;
       statement = { ...submission, body: result.body };
@@ -148,7 +148,7 @@ export class Submissions {
       const refusal = toRefusal('undecided_transaction', message);
       const { decision } = submission;
       const route = { decision, cluster: null, fallback: false, steps: null, attempts: null, choice: null };
-      responses.refuse(proxied, recorder.recordRefused(refusal, proxied, submission, route));
+      responses.reject(proxied, recorder.recordRejected(refusal, proxied, submission, route));
       return;
     }
     const cluster = owner === 'unknown' ? null : ownerCluster(table.current, owner);
@@ -176,11 +176,11 @@ export class Submissions {
     const { user, decision } = submission;
     const { rawHeaders: headers } = proxied.request;
     const admitted = this.#parts.admission.admit({ decision, user, headers });
-    const slots = admitted.kind === 'refuse' ? null : (admitted.slots ?? null);
+    const slots = admitted.kind === 'reject' ? null : (admitted.slots ?? null);
     // From here on its end gives the slots back, also while it waits.
     const exchange = this.#exchange(proxied, slots === null ? submission : { ...submission, slots });
     if (admitted.kind === 'now') exchange.start();
-    else if (admitted.kind === 'refuse') exchange.refuse(admitted.refusal);
+    else if (admitted.kind === 'reject') exchange.reject(admitted.refusal);
     else this.#wait(proxied, submission, exchange, admitted);
   }
 
@@ -196,8 +196,8 @@ export class Submissions {
     const { rawHeaders: headers } = proxied.request;
     const waitedMs = Math.max(1, clock.monotonic() - proxied.startedAt);
     const admitted = admission.admit({ decision, user, headers, waitedMs, excluded });
-    if (admitted.kind === 'refuse') {
-      exchange.refuse(admitted.refusal);
+    if (admitted.kind === 'reject') {
+      exchange.reject(admitted.refusal);
       return;
     }
     exchange.takeSlots(admitted.slots ?? null);
@@ -227,7 +227,7 @@ export class Submissions {
                   // It cannot be kept there.
                 } else if (entered.refusal.reason === 'queue_unavailable' && wait.whenUnkept?.() === null)
                   exchange.start();
-                else exchange.refuse(entered.refusal);
+                else exchange.reject(entered.refusal);
               }),
           }
         : null;
@@ -235,7 +235,7 @@ export class Submissions {
       const refusal = await this.#waiting.hold(proxied.response, wait, handOver);
       if (proxied.response.destroyed) return;
       if (refusal === null) exchange.start();
-      else exchange.refuse(refusal);
+      else exchange.reject(refusal);
     });
   }
 

@@ -10,8 +10,8 @@ export type ResolveAll = (
 ) => void;
 
 /** A connection that was rejected because of its address. */
-export class AddressRefused extends Error {
-  override readonly name = 'AddressRefused';
+export class AddressRejected extends Error {
+  override readonly name = 'AddressRejected';
 }
 
 /**
@@ -36,10 +36,10 @@ export class AddressGuard {
    * Returns the reason that a host is rejected, before its name is resolved, or null.
    * @param host a name or an address; an IPv6 address with or without brackets
    */
-  refusal(host: string): AddressRefused | null {
+  refusal(host: string): AddressRejected | null {
     const plain = isIP(host) === 6 ? `[${host}]` : host;
     const refusal = this.#addresses.hostRefusal(plain);
-    return refusal === null ? null : new AddressRefused(`address not allowed: ${host} ${refusal}`);
+    return refusal === null ? null : new AddressRejected(`address not allowed: ${host} ${refusal}`);
   }
 
   /** `lookup` of `net.connect`: only allowed addresses; an error if a name has no others. */
@@ -53,12 +53,12 @@ export class AddressGuard {
       const allowed = resolution.filter(({ address }) => addresses.refusal(address) === null);
       const [first] = allowed;
       if (first === undefined) {
-        const [refused] = resolution;
+        const [rejected] = resolution;
         const why =
-          refused === undefined
+          rejected === undefined
             ? 'has no address'
-            : `is ${refused.address}, which ${addresses.refusal(refused.address)}`;
-        callback(new AddressRefused(`address not allowed: ${name} ${why}`), '');
+            : `is ${rejected.address}, which ${addresses.refusal(rejected.address)}`;
+        callback(new AddressRejected(`address not allowed: ${name} ${why}`), '');
       } else if (options.all === true) callback(null, allowed);
       else callback(null, first.address, first.family);
     });

@@ -76,9 +76,9 @@ export class ClusterTls {
       { readonly options: TlsConnection; readonly connect: buildConnector.connector }
     >();
     return (target, callback) => {
-      const refused = guard?.refusal(target.hostname) ?? null;
-      if (refused !== null) {
-        queueMicrotask(() => callback(refused, null));
+      const rejection = guard?.refusal(target.hostname) ?? null;
+      if (rejection !== null) {
+        queueMicrotask(() => callback(rejection, null));
         return;
       }
       if (target.protocol !== 'https:') {

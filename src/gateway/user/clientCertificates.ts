@@ -28,7 +28,7 @@ export type CertificateUser =
   | { readonly kind: 'none' }
   | { readonly kind: 'user'; readonly user: string; readonly evidence: UserEvidence }
   /** The certificate is not trusted, or maps to no user; with a sentence for the client. */
-  | { readonly kind: 'refused'; readonly why: string };
+  | { readonly kind: 'rejected'; readonly why: string };
 
 /** Result for a certificate with its expiry, in milliseconds since 1970. */
 interface Reading {
@@ -38,7 +38,7 @@ interface Reading {
 }
 
 const NONE: CertificateUser = { kind: 'none' };
-const EXPIRED: CertificateUser = { kind: 'refused', why: 'The client certificate has expired or is not valid yet.' };
+const EXPIRED: CertificateUser = { kind: 'rejected', why: 'The client certificate has expired or is not valid yet.' };
 const MAX_HEADERS = 1000;
 
 /** OpenSSL's verdicts that clients can fix. */
@@ -104,7 +104,7 @@ export class ClientCertificates {
     if (!(socket instanceof TLSSocket)) return null;
     const certificate = socket.getPeerX509Certificate();
     if (certificate === undefined) return null;
-    const reading = socket.authorized ? this.#read(certificate) : refusedBy(socket.authorizationError);
+    const reading = socket.authorized ? this.#read(certificate) : rejectionOf(socket.authorizationError);
     this.#connections.set(socket, reading);
     return reading;
   }
@@ -112,13 +112,13 @@ export class ClientCertificates {
   #ofHeader(request: IncomingMessage, name: string): Reading | null {
     const [value, second] = headerValues(request.rawHeaders, name);
     if (value === undefined || value === '') return null;
-    if (second !== undefined) return refused(`The header ${name} came twice.`);
+    if (second !== undefined) return rejection(`The header ${name} came twice.`);
     const entry = this.#headers.get(value);
     if (entry !== undefined) return entry;
     const certificate = certificateInHeader(value);
     const reading =
       certificate === null
-        ? refused(`The header ${name} holds no certificate that can be read.`)
+        ? rejection(`The header ${name} holds no certificate that can be read.`)
         : this.#read(certificate);
     this.#headers.set(value, reading);
     return reading;
@@ -132,23 +132,23 @@ export class ClientCertificates {
       mapped = this.#mapping(names);
     } catch (error) {
       const why = `its names cannot be read (${error instanceof Error ? error.message : String(error)})`;
-      return refused(`The client certificate stands for no user: ${why}.`);
+      return rejection(`The client certificate stands for no user: ${why}.`);
     }
-    if ('refusal' in mapped) return refused(`The client certificate stands for no user: ${mapped.refusal}.`);
+    if ('refusal' in mapped) return rejection(`The client certificate stands for no user: ${mapped.refusal}.`);
     const { validFromDate, validToDate } = certificate;
     const result = { kind: 'user', user: mapped.user, evidence: byCertificate(names) } as const;
     return { result, from: validFromDate.getTime(), until: validToDate.getTime() };
   }
 }
 
-function refused(why: string): Reading {
-  return { result: { kind: 'refused', why }, from: 0, until: Number.POSITIVE_INFINITY };
+function rejection(why: string): Reading {
+  return { result: { kind: 'rejected', why }, from: 0, until: Number.POSITIVE_INFINITY };
 }
 
-function refusedBy(verdict: Error | string | null | undefined): Reading {
+function rejectionOf(verdict: Error | string | null | undefined): Reading {
   const code =
     verdict instanceof Error ? ((verdict as NodeJS.ErrnoException).code ?? verdict.message) : (verdict ?? '');
-  return refused(`The client certificate is not accepted: ${verdicts[code] ?? code}.`);
+  return rejection(`The client certificate is not accepted: ${verdicts[code] ?? code}.`);
 }
 
 /** Maximum length of a parsed header value, in characters: a chain of a few certificates. */

@@ -99,11 +99,11 @@ function newClusterOutcome(resource: Resource, holder: Resource, context: Cluste
     routable: paused ? lastGood : routable,
     override: overrideOf(resource),
   });
-  const refusedName = nameRefusal(resource, context);
-  if (refusedName !== null) {
+  const rejectedName = nameRefusal(resource, context);
+  if (rejectedName !== null) {
     // Nothing may be known by the name that it asks for.
     const { namespace, name } = resource.metadata;
-    const acceptance = notAccepted('NameNotAllowed', `spec.name: ${refusedName}`);
+    const acceptance = notAccepted('NameNotAllowed', `spec.name: ${rejectedName}`);
     return { ...outcome(acceptance, null), registryName: `${namespace}/${name}` };
   }
   if (holder !== resource) return outcome(nameConflict(resource, holder), null);

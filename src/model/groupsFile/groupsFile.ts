@@ -63,7 +63,7 @@ class FileCheck {
   readonly #tree = new FileGroupTree();
   #isWhole = true;
 
-  #refuse(field: string, message: string | null): void {
+  #reject(field: string, message: string | null): void {
     if (message !== null) this.problems.push({ field, message });
   }
 
@@ -79,7 +79,7 @@ class FileCheck {
   period(field: string, text: string | null): void {
     if (text === null) return;
     const period = engineDurationMs(text);
-    if (period === null) this.#refuse(field, 'must be a duration such as 1h');
+    if (period === null) this.#reject(field, 'must be a duration such as 1h');
     else if (period === 0) this.#warn(field, 'is no time at all: limits of a period have no effect');
   }
 
@@ -92,14 +92,14 @@ class FileCheck {
       const checked = checkFileGroup(value);
       if (!checked.ok) {
         this.#isWhole = false;
-        for (const problem of checked.problems) this.#refuse(within(at, problem.field), problem.message);
+        for (const problem of checked.problems) this.#reject(within(at, problem.field), problem.message);
         continue;
       }
       const group = checked.value;
       groups.push(group);
-      this.#refuse(`${at}.name`, groupSegmentProblem(group.name));
+      this.#reject(`${at}.name`, groupSegmentProblem(group.name));
       if (names.has(group.name)) {
-        this.#refuse(`${at}.name`, `is ${JSON.stringify(group.name)}, as another group's ${placeText(parent)}`);
+        this.#reject(`${at}.name`, `is ${JSON.stringify(group.name)}, as another group's ${placeText(parent)}`);
       }
       names.add(group.name);
       this.#limits(at, group, parent, hasPeriod);
@@ -108,7 +108,7 @@ class FileCheck {
       this.#tree.add(path, at, subGroups.length > 0);
       if (depth === MAX_DEPTH && subGroups.length > 0) {
         this.#isWhole = false;
-        this.#refuse(`${at}.subGroups`, `must not be nested deeper than ${MAX_DEPTH} groups`);
+        this.#reject(`${at}.subGroups`, `must not be nested deeper than ${MAX_DEPTH} groups`);
       } else {
         this.groups(`${at}.subGroups`, subGroups, { group, path }, hasPeriod, depth + 1);
       }
@@ -118,11 +118,11 @@ class FileCheck {
 
   #limits(at: string, group: FileGroup, parent: Parent | null, hasPeriod: boolean): void {
     const { softMemoryLimit = null, softConcurrencyLimit = null, softCpuLimit = null, hardCpuLimit = null } = group;
-    if (softMemoryLimit !== null) this.#refuse(`${at}.softMemoryLimit`, memoryLimitProblem(softMemoryLimit));
+    if (softMemoryLimit !== null) this.#reject(`${at}.softMemoryLimit`, memoryLimitProblem(softMemoryLimit));
     const hard = hardLimit(group);
-    if (hard === null) this.#refuse(`${at}.hardConcurrencyLimit`, 'is required');
+    if (hard === null) this.#reject(`${at}.hardConcurrencyLimit`, 'is required');
     if (hard !== null && softConcurrencyLimit !== null && softConcurrencyLimit > hard) {
-      this.#refuse(`${at}.softConcurrencyLimit`, `is ${softConcurrencyLimit}, more than hardConcurrencyLimit ${hard}`);
+      this.#reject(`${at}.softConcurrencyLimit`, `is ${softConcurrencyLimit}, more than hardConcurrencyLimit ${hard}`);
     }
     if (group.hardConcurrencyLimit != null && group.maxRunning != null) {
       this.#warn(`${at}.maxRunning`, 'has no effect beside hardConcurrencyLimit, whose former name it is');
@@ -131,22 +131,22 @@ class FileCheck {
       this.#warn(`${at}.maxQueued`, 'is missing: 0, so that a query that cannot run at once is refused');
     }
     if (policyOf(group) !== null && !policies.includes(policyOf(group) ?? '')) {
-      this.#refuse(`${at}.schedulingPolicy`, `must be one of ${policies.join(', ')}`);
+      this.#reject(`${at}.schedulingPolicy`, `must be one of ${policies.join(', ')}`);
     }
     const times = { softCpuLimit, hardCpuLimit };
     for (const [name, text] of Object.entries(times)) {
       if (text === null) continue;
-      if (engineDurationMs(text) === null) this.#refuse(`${at}.${name}`, 'must be a duration such as 30m or 1h');
-      else if (!hasPeriod) this.#refuse(`${at}.${name}`, 'needs cpuQuotaPeriod, the period that it is about');
+      if (engineDurationMs(text) === null) this.#reject(`${at}.${name}`, 'must be a duration such as 30m or 1h');
+      else if (!hasPeriod) this.#reject(`${at}.${name}`, 'needs cpuQuotaPeriod, the period that it is about');
     }
     if (softCpuLimit !== null && hardCpuLimit === null) {
-      this.#refuse(`${at}.hardCpuLimit`, 'is required where softCpuLimit is given');
+      this.#reject(`${at}.hardCpuLimit`, 'is required where softCpuLimit is given');
     } else if ((engineDurationMs(softCpuLimit ?? '0s') ?? 0) > (engineDurationMs(hardCpuLimit ?? '') ?? Infinity)) {
-      this.#refuse(`${at}.softCpuLimit`, `is ${softCpuLimit}, more than hardCpuLimit ${hardCpuLimit}`);
+      this.#reject(`${at}.softCpuLimit`, `is ${softCpuLimit}, more than hardCpuLimit ${hardCpuLimit}`);
     }
     if (group.hardPhysicalDataScanLimit != null) {
       if (engineSizeBytes(group.hardPhysicalDataScanLimit) === null) {
-        this.#refuse(`${at}.hardPhysicalDataScanLimit`, 'must be a size such as 5TB');
+        this.#reject(`${at}.hardPhysicalDataScanLimit`, 'must be a size such as 5TB');
       }
       this.newer(`${at}.hardPhysicalDataScanLimit`);
     }
@@ -167,7 +167,7 @@ class FileCheck {
       );
     }
     if (policyOf(parent) === 'query_priority' && policyOf(group) !== null && policyOf(group) !== 'query_priority') {
-      this.#refuse(`${at}.schedulingPolicy`, 'must be query_priority, as its parent has that');
+      this.#reject(`${at}.schedulingPolicy`, 'must be query_priority, as its parent has that');
     }
   }
 
@@ -178,7 +178,7 @@ class FileCheck {
     const policy = policyOf(parent);
     if (first !== undefined && hasWeights(policy) && weighted.length < groups.length) {
       const missing = groups.findIndex(({ schedulingWeight }) => schedulingWeight == null);
-      this.#refuse(
+      this.#reject(
         `${field}[${missing}].schedulingWeight`,
         'is required, as other groups of the same parent have one: all of them, or none',
       );
@@ -186,7 +186,7 @@ class FileCheck {
       const at = `${field}[${first}].schedulingWeight`;
       const needed = 'the parent needs schedulingPolicy weighted or weighted_fair';
       if (policy === null) this.#warn(at, `has no effect: ${needed}`);
-      else this.#refuse(at, `is not possible with the schedulingPolicy ${policy} of the parent: ${needed}`);
+      else this.#reject(at, `is not possible with the schedulingPolicy ${policy} of the parent: ${needed}`);
     }
     const limits = groups.map(hardLimit);
     const sum = limits.reduce<number>((total, limit) => total + (limit ?? 0), 0);
@@ -208,7 +208,7 @@ class FileCheck {
       const at = `selectors[${index}]`;
       const checked = checkFileSelector(value);
       if (!checked.ok) {
-        for (const problem of checked.problems) this.#refuse(within(at, problem.field), problem.message);
+        for (const problem of checked.problems) this.#reject(within(at, problem.field), problem.message);
         continue;
       }
       this.#selector(at, checked.value);
@@ -225,7 +225,7 @@ class FileCheck {
 
   #selector(at: string, selector: FileSelector): void {
     if (selector.queryType != null && !isQueryType(selector.queryType)) {
-      this.#refuse(`${at}.queryType`, `must be one of ${queryTypes.join(', ')}`);
+      this.#reject(`${at}.queryType`, `must be one of ${queryTypes.join(', ')}`);
     }
     const estimate = selector.selectorResourceEstimate ?? {};
     for (const [name, read, what] of resourceEstimates) {
@@ -233,7 +233,7 @@ class FileCheck {
       for (const end of ['min', 'max'] as const) {
         const text = range[end];
         if (text != null && read(text) === null) {
-          this.#refuse(`${at}.selectorResourceEstimate.${name}.${end}`, `must be ${what}`);
+          this.#reject(`${at}.selectorResourceEstimate.${name}.${end}`, `must be ${what}`);
         }
       }
     }
@@ -245,14 +245,14 @@ class FileCheck {
     for (const part of selector.group.split('.')) {
       const problem = part === '' ? 'must not have an empty part between dots' : groupSegmentProblem(part);
       if (problem !== null) {
-        this.#refuse(field, problem);
+        this.#reject(field, problem);
         return;
       }
     }
     const defined = new Set(['USER', 'SOURCE']);
     for (const name of namingFields) {
       for (const [, variable = ''] of (selector[name] ?? '').matchAll(namedGroup)) {
-        if (defined.has(variable)) this.#refuse(`${at}.${name}`, `defines the variable ${variable} a second time`);
+        if (defined.has(variable)) this.#reject(`${at}.${name}`, `defines the variable ${variable} a second time`);
         defined.add(variable);
       }
     }
@@ -260,14 +260,14 @@ class FileCheck {
     if (unknown.length > 0) {
       const names = [...new Set(unknown)].join(', ');
       const source = 'a named group of user, originalUser, authenticatedUser or source';
-      this.#refuse(
+      this.#reject(
         field,
         `has the variable ${names}, which no condition defines: USER and SOURCE are there, and ${source}`,
       );
     }
     if (!this.#isWhole) return;
     const absent = this.#tree.absentPart(selector.group);
-    if (absent !== null) this.#refuse(field, `leads nowhere: there is no group ${JSON.stringify(absent)}`);
+    if (absent !== null) this.#reject(field, `leads nowhere: there is no group ${JSON.stringify(absent)}`);
     else if (!this.#tree.use(selector.group)) {
       this.#warn(field, 'has sub-groups: the engine refuses its queries as soon as one of these has had a query');
     }

@@ -142,8 +142,8 @@ function numberValue(digits: string, suffix: string, offset: number): Value {
   if (/^[lL]$/.test(suffix) && isWhole) return longValue(digits, offset);
   if (/^[dD]?$/.test(suffix)) return new JavaDouble(Number(digits));
   if (/^[fF]$/.test(suffix)) return new JavaFloat(Number(digits));
-  const Refusal = /^[bBiI]$/.test(suffix) ? UnavailableError : CompileError;
-  throw new Refusal(
+  const ErrorType = /^[bBiI]$/.test(suffix) ? UnavailableError : CompileError;
+  throw new ErrorType(
     `${text}${suffix.slice(0, MAX_SHOWN_LENGTH)} is no number; allowed suffixes are L, f and d`,
     offset,
   );

@@ -9,7 +9,7 @@ import { isReservedWord } from './vocabulary.ts';
 const ASSIGNMENTS = new Set(['=', '+=', '-=', '*=', '/=', '%=']);
 
 /** Statements of MVEL and Java that are not supported. */
-const REFUSED_STATEMENTS: Readonly<Record<string, string>> = {
+const REJECTED_STATEMENTS: Readonly<Record<string, string>> = {
   import: 'nothing can be imported; the classes of the language are there by their short names',
   import_static: 'nothing can be imported; the classes of the language are there by their short names',
   package: 'packages do not exist',
@@ -72,10 +72,10 @@ class Parser extends ExpressionParser {
           return this.#return();
         default:
       }
-      const refused = Object.hasOwn(REFUSED_STATEMENTS, token.text) ? REFUSED_STATEMENTS[token.text] : undefined;
-      if (refused !== undefined) {
-        const Refusal = token.text === 'switch' || token.text === 'else' ? CompileError : UnavailableError;
-        throw new Refusal(refused, token.offset);
+      const rejection = Object.hasOwn(REJECTED_STATEMENTS, token.text) ? REJECTED_STATEMENTS[token.text] : undefined;
+      if (rejection !== undefined) {
+        const ErrorType = token.text === 'switch' || token.text === 'else' ? CompileError : UnavailableError;
+        throw new ErrorType(rejection, token.offset);
       }
       if (this.#declares()) return this.#declaration();
     }

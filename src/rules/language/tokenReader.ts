@@ -1,7 +1,7 @@
 import { MAX_DEPTH } from '../limits.ts';
 import type { Token } from './lexer.ts';
 import { CompileError, UnavailableError } from './source.ts';
-import { isWrongEverywhere, refusalOf } from './vocabulary.ts';
+import { isWrongEverywhere, rejectionOf } from './vocabulary.ts';
 
 export class TokenReader {
   readonly #tokens: readonly Token[];
@@ -41,12 +41,12 @@ export class TokenReader {
 
   protected unexpected(expected: string): CompileError {
     const token = this.peek();
-    const refused = token.type === 'literal' ? undefined : refusalOf(token.text);
+    const rejection = token.type === 'literal' ? undefined : rejectionOf(token.text);
     const actual =
       token.type === 'end' ? 'the end' : token.type === 'literal' ? 'a literal' : JSON.stringify(token.text);
-    if (refused === undefined) return new CompileError(`${expected}; found ${actual}`, token.offset);
-    const Refusal = isWrongEverywhere(token.text) ? CompileError : UnavailableError;
-    return new Refusal(`${token.text} cannot be used here: ${refused}`, token.offset);
+    if (rejection === undefined) return new CompileError(`${expected}; found ${actual}`, token.offset);
+    const ErrorType = isWrongEverywhere(token.text) ? CompileError : UnavailableError;
+    return new ErrorType(`${token.text} cannot be used here: ${rejection}`, token.offset);
   }
 
   /** Runs a step one level deeper, within the depth budget. */

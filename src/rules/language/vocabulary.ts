@@ -43,7 +43,7 @@ export function twoSidedOperators(): readonly string[] {
 }
 
 /** Unsupported operators and words of MVEL, with the text to write instead. */
-const REFUSED: Readonly<Record<string, string>> = {
+const REJECTED: Readonly<Record<string, string>> = {
   '===': 'write ==',
   '!==': 'write !=',
   '&': 'bit operators do not exist; write && for a logical and',
@@ -68,8 +68,8 @@ const REFUSED: Readonly<Record<string, string>> = {
 };
 
 /** The text to write instead of unsupported code, or undefined. */
-export function refusalOf(text: string): string | undefined {
-  return Object.hasOwn(REFUSED, text) ? REFUSED[text] : undefined;
+export function rejectionOf(text: string): string | undefined {
+  return Object.hasOwn(REJECTED, text) ? REJECTED[text] : undefined;
 }
 
 /** Unsupported operators and words that Trino Gateway also rejects when it loads a rules file. */

@@ -13,7 +13,7 @@ const GRACE_MS = 1_500;
 /** Streams send a heartbeat every two seconds: after this time without one, the connection is dead. */
 const SILENCE_MS = 3_000;
 /** Retry delay after a rejected stream. */
-const REFUSED_MS = 20_000;
+const REJECTED_MS = 20_000;
 /** Pages that open and close within this time share a stream. */
 const SETTLE_MS = 50;
 /** Rate limit of refetches: this many immediately, then one per interval. */
@@ -113,9 +113,9 @@ class LiveTopics {
     source.addEventListener('beat', () => this.#watch(SILENCE_MS));
     // Browsers reconnect by themselves, except after a rejection.
     source.addEventListener('error', () => {
-      const isRefused = source.readyState === EventSource.CLOSED;
+      const isRejected = source.readyState === EventSource.CLOSED;
       // Each failed attempt is a separate error: the time runs from the first one.
-      if (isRefused || !this.#isBroken) this.#watch(isRefused ? 0 : GRACE_MS);
+      if (isRejected || !this.#isBroken) this.#watch(isRejected ? 0 : GRACE_MS);
       this.#isBroken = true;
     });
     this.#watch(SILENCE_MS);
@@ -135,7 +135,7 @@ class LiveTopics {
     for (const { listeners } of this.#topics.values()) for (const listener of listeners) listener(false);
     if (!wasRejected && !isSilent) return;
     this.#source?.close();
-    this.#watchdog = setTimeout(() => this.#open(this.#requested), wasRejected ? REFUSED_MS : 0);
+    this.#watchdog = setTimeout(() => this.#open(this.#requested), wasRejected ? REJECTED_MS : 0);
   }
 
   #setConnected(isConnected: boolean): void {

@@ -73,11 +73,11 @@ const listedBy = ['state', 'userGroup', 'errorName', 'errorType', 'minElapsedMil
 
 /** True if the filters need `/api/queries`, because `/api/history/search` only has queries with a cluster. */
 export function isListed(filters: Filters): boolean {
-  return listedBy.some((name) => filters[name] !== '') || filters.queryId.includes(REFUSED);
+  return listedBy.some((name) => filters[name] !== '') || filters.queryId.includes(REJECTED);
 }
 
 /** Marks ids of submissions that the gateway rejected (docs/protocol.md#outcomes). */
-const REFUSED = '_refused_';
+const REJECTED = '_refused_';
 
 /** Parameters of `/api/queries`; invalid numbers are ignored. */
 export function toListParameters(filters: Filters): URLSearchParams {
