@@ -56,7 +56,7 @@ function admissionWith(count: number) {
     running,
     queueCounts: new QueueCounts(ledger),
     counts: { noteRejected: () => undefined },
-    room: new FairAdmissionQueue(false, () => systemClock.monotonic()),
+    admissionQueue: new FairAdmissionQueue(false, () => systemClock.monotonic()),
     metrics: new AdmissionMetrics(new Registry(), ledger),
     clock: systemClock,
     isDatabaseAway: () => false,

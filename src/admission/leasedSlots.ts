@@ -21,20 +21,20 @@ const LEASE_MARGIN_MS = 3_000;
  * Heartbeat interval of a counter with local waiters: together with the database's latency, a free slot is used within
  * 300 ms.
  */
-const WAITING_BEAT_MS = 150;
+const WAITING_HEARTBEAT_MS = 150;
 /**
  * Heartbeat interval of a counter with waiters at other replicas; also the polling interval of waiters at other
  * replicas.
  */
-export const SHORT_BEAT_MS = 250;
+export const SHORT_HEARTBEAT_MS = 250;
 /** Heartbeat interval of a counter with changes. */
-const LONG_BEAT_MS = 2_000;
+const LONG_HEARTBEAT_MS = 2_000;
 /** Heartbeat interval of any other counter: renews its lease. */
 const RENEWAL_MS = 5_000;
 /** Minimum time between two heartbeats of a counter. */
-const MIN_BEAT_MS = 20;
+const MIN_HEARTBEAT_MS = 20;
 /** Retry delay after the database failed. */
-const FAILED_BEAT_MS = 500;
+const FAILED_HEARTBEAT_MS = 500;
 /** Idle time after which a counter is released and removed. */
 const IDLE_MS = 5_000;
 const BATCH = 200;
@@ -61,12 +61,12 @@ interface Counter {
   waitingElsewhere: number;
   usedElsewhere: number;
   /** True keeps it while it is unused, so that the next query need not wait for a heartbeat. */
-  isKept: boolean;
+  isReserved: boolean;
   changed: boolean;
   lastUsed: number;
   /** Monotonic time before which local waiters claim no slots, as they wait for another counter. */
   claimAfter: number;
-  lastBeat: number;
+  lastHeartbeat: number;
   due: number;
   /** Pending values of the current heartbeat; null: its row is deleted, undefined: none. */
   pending: PendingShare | null | undefined;
@@ -130,21 +130,21 @@ export class LeasedSlots implements SlotLedger {
     const counters: Counter[] = [];
     for (const demand of demands) {
       const counter = this.#counterOf(demand);
-      if (counter !== null && roomIn(counter, now)) counters.push(counter);
+      if (counter !== null && hasFree(counter, now)) counters.push(counter);
       else {
         full ??= [];
         full.push(demand.key);
       }
     }
-    if (full !== null) return { taken: null, full };
+    if (full !== null) return { acquired: null, full };
     for (const counter of counters) this.#use(counter, now);
-    return { taken: new Taken(counters, (all) => this.#giveBack(all)), full: null };
+    return { acquired: new LocalSlots(counters, (all) => this.#return(all)), full: null };
   }
 
-  hasRoom(demand: SlotDemand): boolean {
+  hasCapacity(demand: SlotDemand): boolean {
     const now = this.#dependencies.clock.monotonic();
     const counter = this.#counterOf(demand);
-    return counter !== null && roomIn(counter, now);
+    return counter !== null && hasFree(counter, now);
   }
 
   setWaiting(demand: SlotDemand, waiting: number): void {
@@ -155,11 +155,11 @@ export class LeasedSlots implements SlotLedger {
     counter.waiting = waiting;
     counter.lastUsed = now;
     counter.changed = true;
-    if (isMore && !roomIn(counter, now)) this.#soon(counter, MIN_BEAT_MS);
-    else this.#soon(counter, SHORT_BEAT_MS);
+    if (isMore && !hasFree(counter, now)) this.#soon(counter, MIN_HEARTBEAT_MS);
+    else this.#soon(counter, SHORT_HEARTBEAT_MS);
   }
 
-  onRoom(listener: (keys: readonly string[]) => void): () => void {
+  onCapacity(listener: (keys: readonly string[]) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
@@ -174,7 +174,7 @@ export class LeasedSlots implements SlotLedger {
       const demand = demandOf(counter.key);
       if (demand !== null) this.#adjust(counter, demand);
       else {
-        counter.isKept = false;
+        counter.isReserved = false;
         counter.lastUsed = now - IDLE_MS;
       }
     }
@@ -183,9 +183,9 @@ export class LeasedSlots implements SlotLedger {
   keep(demand: SlotDemand): void {
     const now = this.#dependencies.clock.monotonic();
     const counter = this.#addCounter(demand, now);
-    if (counter === undefined || counter.isKept) return;
-    counter.isKept = true;
-    this.#soon(counter, MIN_BEAT_MS);
+    if (counter === undefined || counter.isReserved) return;
+    counter.isReserved = true;
+    this.#soon(counter, MIN_HEARTBEAT_MS);
   }
 
   /** True if all slots of a counter are in use on all replicas, or no token is left, as far as this replica knows. */
@@ -230,7 +230,7 @@ export class LeasedSlots implements SlotLedger {
   /**
    * Like `adopt` for a query that the database already counts for this replica, regardless of the number of counters.
    */
-  inherit(demands: readonly SlotDemand[]): AcquiredSlots {
+  takeOver(demands: readonly SlotDemand[]): AcquiredSlots {
     return this.#adopt(demands, true);
   }
 
@@ -241,9 +241,9 @@ export class LeasedSlots implements SlotLedger {
       counter.inUse += 1;
       counter.lastUsed = now;
       counter.changed = true;
-      this.#soon(counter, MIN_BEAT_MS);
+      this.#soon(counter, MIN_HEARTBEAT_MS);
     }
-    return new Taken(counters, (all) => this.#giveBack(all));
+    return new LocalSlots(counters, (all) => this.#return(all));
   }
 
   /** True if other replicas may have considered this replica dead and adopted its queries since the last call. */
@@ -265,7 +265,7 @@ export class LeasedSlots implements SlotLedger {
     for (const counter of this.#counters.values()) {
       counter.allowed = 0;
       counter.waiting = 0;
-      counter.isKept = false;
+      counter.isReserved = false;
       counter.lastUsed = Number.NEGATIVE_INFINITY;
       this.#soon(counter, 0);
     }
@@ -277,7 +277,7 @@ export class LeasedSlots implements SlotLedger {
       const counter = this.#counters.get(key);
       if (counter === undefined || counter.waitingElsewhere > 0) continue;
       counter.waitingElsewhere = 1;
-      if (counter.granted > counter.inUse || counter.tokens > 0) this.#soon(counter, MIN_BEAT_MS);
+      if (counter.granted > counter.inUse || counter.tokens > 0) this.#soon(counter, MIN_HEARTBEAT_MS);
     }
   }
 
@@ -310,7 +310,7 @@ export class LeasedSlots implements SlotLedger {
     for (const counter of due) {
       counter.changed = false;
       counter.due = Number.POSITIVE_INFINITY;
-      counter.lastBeat = now;
+      counter.lastHeartbeat = now;
       counter.pending = undefined;
     }
     due.sort((one, other) => (one.key < other.key ? -1 : 1));
@@ -332,7 +332,7 @@ export class LeasedSlots implements SlotLedger {
     const waitingElsewhere = others.reduce((sum, row) => sum + row.waiting, 0);
     const usedElsewhere = others.reduce((sum, row) => sum + row.inUse, 0);
     const monotonic = clock.monotonic();
-    if (inUse === 0 && counter.waiting === 0 && !counter.isKept && monotonic - counter.lastUsed >= IDLE_MS) {
+    if (inUse === 0 && counter.waiting === 0 && !counter.isReserved && monotonic - counter.lastUsed >= IDLE_MS) {
       counter.allowed = 0;
       counter.pending = null;
       const { rate } = counter;
@@ -342,12 +342,12 @@ export class LeasedSlots implements SlotLedger {
     }
     // Waiters despite free capacity lack slots of another counter. They release the slot at random, for a time: two
     // replicas, each with the slot that the other one needs, would otherwise deadlock or livelock.
-    const room = roomIn(counter, monotonic) ? Math.max(0, counter.allowed - inUse) : 0;
-    const blocked = room > 0 && counter.waiting > 0 && waitingElsewhere > 0;
+    const available = hasFree(counter, monotonic) ? Math.max(0, counter.allowed - inUse) : 0;
+    const blocked = available > 0 && counter.waiting > 0 && waitingElsewhere > 0;
     const givesUp = blocked && random() >= 0.5;
-    if (givesUp) counter.claimAfter = monotonic + random() * LONG_BEAT_MS;
+    if (givesUp) counter.claimAfter = monotonic + random() * LONG_HEARTBEAT_MS;
     const claims = !givesUp && (waitingElsewhere === 0 || monotonic >= counter.claimAfter);
-    const waiting = !claims ? 0 : blocked ? Math.min(room, counter.waiting) : counter.waiting;
+    const waiting = !claims ? 0 : blocked ? Math.min(available, counter.waiting) : counter.waiting;
     if (counter.rate !== null) {
       const live = others.filter((row) => row.expires > now);
       const expired = others.filter((row) => row.expires <= now).map((row) => row.replica);
@@ -376,7 +376,7 @@ export class LeasedSlots implements SlotLedger {
   #draw(
     counter: Counter,
     rate: RateLimit,
-    beat: {
+    shares: {
       readonly now: number;
       readonly others: number;
       readonly expired: readonly string[];
@@ -384,7 +384,7 @@ export class LeasedSlots implements SlotLedger {
       readonly locked: LockedCounter | undefined;
     },
   ): CounterChange {
-    const { now, others, expired, waitingElsewhere, locked } = beat;
+    const { now, others, expired, waitingElsewhere, locked } = shares;
     const { key, waiting, spent } = counter;
     const full = putBack(counter, filled(rate, locked?.bucket ?? null, now));
     counter.tokens = 0;
@@ -418,9 +418,9 @@ export class LeasedSlots implements SlotLedger {
       counter.usedElsewhere = pending.usedElsewhere;
       counter.leaseUntil = began + LEASE_MS - LEASE_MARGIN_MS;
       this.#setDue(counter, began + this.#intervalOf(counter));
-      if (counter.waiting > 0 && roomIn(counter, now)) roomy.push(counter.key);
+      if (counter.waiting > 0 && hasFree(counter, now)) roomy.push(counter.key);
     }
-    if (roomy.length > 0) this.#reportRoom(roomy);
+    if (roomy.length > 0) this.#reportCapacity(roomy);
   }
 
   /** The row was released, but a new request arrived: starts over. */
@@ -436,15 +436,15 @@ export class LeasedSlots implements SlotLedger {
       counter.pending = undefined;
       counter.changed = true;
       counter.due = Number.POSITIVE_INFINITY;
-      counter.lastBeat = now + FAILED_BEAT_MS;
-      this.#setDue(counter, counter.lastBeat);
+      counter.lastHeartbeat = now + FAILED_HEARTBEAT_MS;
+      this.#setDue(counter, counter.lastHeartbeat);
     }
   }
 
   #intervalOf({ waiting, changed, waitingElsewhere, granted, inUse, tokens }: Counter): number {
-    if (waiting > 0) return WAITING_BEAT_MS;
-    if (waitingElsewhere > 0 && (granted > inUse || tokens > 0)) return SHORT_BEAT_MS;
-    return changed ? LONG_BEAT_MS : RENEWAL_MS;
+    if (waiting > 0) return WAITING_HEARTBEAT_MS;
+    if (waitingElsewhere > 0 && (granted > inUse || tokens > 0)) return SHORT_HEARTBEAT_MS;
+    return changed ? LONG_HEARTBEAT_MS : RENEWAL_MS;
   }
 
   #use(counter: Counter, now: number): void {
@@ -456,10 +456,10 @@ export class LeasedSlots implements SlotLedger {
       counter.spent += 1;
     }
     const isScarce = counter.waitingElsewhere > 0 || counter.rate !== null || counter.inUse >= counter.allowed;
-    this.#soon(counter, isScarce ? SHORT_BEAT_MS : LONG_BEAT_MS);
+    this.#soon(counter, isScarce ? SHORT_HEARTBEAT_MS : LONG_HEARTBEAT_MS);
   }
 
-  #giveBack(counters: readonly Counter[]): void {
+  #return(counters: readonly Counter[]): void {
     const now = this.#dependencies.clock.monotonic();
     const keys: string[] = [];
     for (const counter of counters) {
@@ -467,16 +467,16 @@ export class LeasedSlots implements SlotLedger {
       counter.inUse -= 1;
       counter.lastUsed = now;
       counter.changed = true;
-      if (counter.waitingElsewhere > 0 && counter.granted > counter.inUse) this.#soon(counter, MIN_BEAT_MS);
-      else this.#soon(counter, LONG_BEAT_MS);
+      if (counter.waitingElsewhere > 0 && counter.granted > counter.inUse) this.#soon(counter, MIN_HEARTBEAT_MS);
+      else this.#soon(counter, LONG_HEARTBEAT_MS);
       if (counter.waiting === 0) continue;
-      if (roomIn(counter, now)) keys.push(counter.key);
-      else this.#soon(counter, MIN_BEAT_MS);
+      if (hasFree(counter, now)) keys.push(counter.key);
+      else this.#soon(counter, MIN_HEARTBEAT_MS);
     }
-    if (keys.length > 0) this.#reportRoom(keys);
+    if (keys.length > 0) this.#reportCapacity(keys);
   }
 
-  #reportRoom(keys: readonly string[]): void {
+  #reportCapacity(keys: readonly string[]): void {
     for (const listener of [...this.#listeners]) listener(keys);
   }
 
@@ -508,11 +508,11 @@ export class LeasedSlots implements SlotLedger {
       spent: 0,
       waitingElsewhere: 0,
       usedElsewhere: 0,
-      isKept: false,
+      isReserved: false,
       changed: true,
       lastUsed: now,
       claimAfter: Number.NEGATIVE_INFINITY,
-      lastBeat: Number.NEGATIVE_INFINITY,
+      lastHeartbeat: Number.NEGATIVE_INFINITY,
       due: Number.POSITIVE_INFINITY,
       pending: undefined,
     };
@@ -522,12 +522,12 @@ export class LeasedSlots implements SlotLedger {
 
   /** Lets the next heartbeat release and remove unused counters. */
   #forgetIdle(now: number): void {
-    if (now - this.#forgot < SHORT_BEAT_MS) return;
+    if (now - this.#forgot < SHORT_HEARTBEAT_MS) return;
     this.#forgot = now;
     for (const counter of this.#counters.values()) {
-      if (counter.inUse > 0 || counter.waiting > 0 || counter.isKept) continue;
+      if (counter.inUse > 0 || counter.waiting > 0 || counter.isReserved) continue;
       counter.lastUsed = now - IDLE_MS;
-      this.#soon(counter, MIN_BEAT_MS);
+      this.#soon(counter, MIN_HEARTBEAT_MS);
     }
   }
 
@@ -543,12 +543,12 @@ export class LeasedSlots implements SlotLedger {
     }
     if (!differs) return;
     counter.changed = true;
-    this.#soon(counter, MIN_BEAT_MS);
+    this.#soon(counter, MIN_HEARTBEAT_MS);
   }
 
   /** Schedules the next heartbeat of a counter relative to the last one, unless it is due earlier. */
   #soon(counter: Counter, afterLast: number): void {
-    const earliest = counter.lastBeat + afterLast;
+    const earliest = counter.lastHeartbeat + afterLast;
     // The usual case: avoids reading the clock.
     if (counter.due <= earliest) return;
     const due = Math.max(this.#dependencies.clock.monotonic(), earliest);
@@ -568,7 +568,7 @@ function inFull(row: SlotRow): SlotRow {
   return { ...row, inUse: row.granted, waiting: 0 };
 }
 
-function roomIn({ rate, tokens, inUse, allowed, leaseUntil }: Counter, now: number): boolean {
+function hasFree({ rate, tokens, inUse, allowed, leaseUntil }: Counter, now: number): boolean {
   return rate === null ? inUse < allowed && now < leaseUntil : tokens > 0;
 }
 
@@ -598,13 +598,13 @@ function turnOf(key: string, now: number): number {
   return Math.floor((now + hash) / TURN_MS);
 }
 
-class Taken implements AcquiredSlots {
+class LocalSlots implements AcquiredSlots {
   readonly #counters: readonly Counter[];
-  #giveBack: ((counters: readonly Counter[]) => void) | null;
+  #return: ((counters: readonly Counter[]) => void) | null;
 
-  constructor(counters: readonly Counter[], giveBack: (counters: readonly Counter[]) => void) {
+  constructor(counters: readonly Counter[], returnSlots: (counters: readonly Counter[]) => void) {
     this.#counters = counters;
-    this.#giveBack = giveBack;
+    this.#return = returnSlots;
   }
 
   get keys(): readonly string[] {
@@ -612,8 +612,8 @@ class Taken implements AcquiredSlots {
   }
 
   release(): void {
-    const giveBack = this.#giveBack;
-    this.#giveBack = null;
-    giveBack?.(this.#counters);
+    const returnSlots = this.#return;
+    this.#return = null;
+    returnSlots?.(this.#counters);
   }
 }

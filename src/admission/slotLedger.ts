@@ -25,8 +25,8 @@ export interface AcquiredSlots {
 
 /** Slots of every counter, or the counters without capacity. */
 export type SlotResult =
-  | { readonly taken: AcquiredSlots; readonly full: null }
-  | { readonly taken: null; readonly full: readonly string[] };
+  | { readonly acquired: AcquiredSlots; readonly full: null }
+  | { readonly acquired: null; readonly full: readonly string[] };
 
 /** Counts the queries that run on all replicas against their limits. */
 export interface SlotLedger {
@@ -36,12 +36,12 @@ export interface SlotLedger {
    */
   take(demands: readonly SlotDemand[]): SlotResult;
   /** True if `take` would find a slot of this counter. */
-  hasRoom(demand: SlotDemand): boolean;
+  hasCapacity(demand: SlotDemand): boolean;
   /** Reports the number of local submissions that wait for this counter: shares follow at the next heartbeat. */
   setWaiting(demand: SlotDemand, waiting: number): void;
   /**
    * Calls the listener if slots of some counters may have become free: released, or granted.
    * @returns its removal
    */
-  onRoom(listener: (keys: readonly string[]) => void): () => void;
+  onCapacity(listener: (keys: readonly string[]) => void): () => void;
 }

@@ -10,7 +10,7 @@ export function adoptSlots(
   { slots, queries, over, followed }: DeadReplica,
   isOf: (cluster: string, key: string) => boolean,
 ): Takeover {
-  const inherited = countByKey(queries);
+  const adopted = countByKey(queries);
   const noted = countByKey([...queries, ...over]);
   const left = new Map<string, number>();
   for (const { key, granted } of slots) {
@@ -19,7 +19,7 @@ export function adoptSlots(
     const most = Math.min(granted - (noted.get(key) ?? 0), count);
     if (most > 0) left.set(key, most);
   }
-  return { inherited, left };
+  return { inherited: adopted, left };
 }
 
 function countByKey(queries: readonly SlotQuery[]): ReadonlyMap<string, number> {

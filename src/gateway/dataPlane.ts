@@ -137,7 +137,7 @@ export interface DataPlaneOptions {
   /** `server.clientCertificateHeader`: never sent to a cluster; null for none. */
   readonly certificateHeader: string | null;
   /** Audiences of service account tokens that clusters do not get; null or absent: they get all. */
-  readonly heldAudiences?: readonly string[] | null;
+  readonly localAudiences?: readonly string[] | null;
   /** Cookies of the gateway itself: never sent to a cluster. */
   readonly ownCookies: readonly string[];
   /** Users of client certificates; null: certificates name no users. */
@@ -174,7 +174,7 @@ export interface SharedParts extends DataPlaneDependencies {
   /** Identity of certificate users for clusters; null: clients' headers are forwarded. */
   readonly identities: CertificateIdentities | null;
   /** Audiences of service account tokens that clusters do not get; null: they get all. */
-  readonly heldAudiences: readonly string[] | null;
+  readonly localAudiences: readonly string[] | null;
   readonly stickiness: Stickiness;
   readonly transactions: Transactions;
   /** Reports clusters that respond with query ids of others. */
@@ -198,7 +198,7 @@ export function composeParts(dependencies: DataPlaneDependencies, options: DataP
   const { settings, handshakeCookies, certificates, ownCookies } = options;
   const { names, table, clock, logger, registry, store, random, tracing, admission, externalRules } = dependencies;
   const { defaultRoutingGroup, propagateErrors, ownerTakeover } = settings;
-  const hasRoom = (cluster: string) => admission.hasRoom?.(cluster) ?? true;
+  const hasCapacity = (cluster: string) => admission.hasCapacity?.(cluster) ?? true;
   const upstreams = new Upstreams(options.upstream, clock);
   const refusalIds = new RefusalIds(clock, random);
   const keys = new ClusterKeys(table);
@@ -207,7 +207,7 @@ export function composeParts(dependencies: DataPlaneDependencies, options: DataP
     settings,
     enginePages: options.enginePages,
     upstreams,
-    chooser: new ClusterChooser(settings, random, () => clock.monotonic(), names, hasRoom),
+    chooser: new ClusterChooser(settings, random, () => clock.monotonic(), names, hasCapacity),
     router: new GroupRouter(names, defaultRoutingGroup, externalRules, propagateErrors),
     metrics: new DataPlaneMetrics(registry, table, upstreams),
     refusalIds,
@@ -228,7 +228,7 @@ export function composeParts(dependencies: DataPlaneDependencies, options: DataP
     keys,
     handshakes: handshakeCookies === null ? null : new HandshakeCookies(handshakeCookies, keys, clock),
     identities: certificates?.identities ?? null,
-    heldAudiences: options.heldAudiences ?? null,
+    localAudiences: options.localAudiences ?? null,
     stickiness: new Stickiness({ ...dependencies, upstreams }, ownerTakeover, options.stickiness),
     transactions: new Transactions(names, store.transactions, logger, clock, options.stickiness),
     ownership: new OwnershipReport(registry, logger, clock),
@@ -240,8 +240,8 @@ export function composeParts(dependencies: DataPlaneDependencies, options: DataP
 
 /** Keeps submissions that wait, and serves the requests for them. */
 export interface QueueParts {
-  readonly room: DurableQueue;
-  readonly foreign: RemotePolls;
+  readonly queue: DurableQueue;
+  readonly remotePolls: RemotePolls;
   readonly requests: QueuedRequests;
   readonly responses: QueueResponses;
   readonly kills: QueuedKills;
@@ -254,21 +254,21 @@ export function composeQueue(
   send: DurableQueueDependencies['send'],
   followUp: DurableQueueDependencies['followUp'],
 ): QueueParts | null {
-  const { queue, names, admission, outcomes, clock, logger, random, responses, headers, settings } = parts;
-  if (queue === null) return null;
-  const { key, repository } = queue;
+  const { queue: options, names, admission, outcomes, clock, logger, random, responses, headers, settings } = parts;
+  if (options === null) return null;
+  const { key, repository } = options;
   const polls = new QueueResponses({ names, key, paths, clients: headers, responses, settings });
-  const shared = { ...queue, clock, logger };
+  const shared = { ...options, clock, logger };
   const ends = new QueuedEnds({ names, outcomes });
   const ways = { send, followUp };
-  const room = new DurableQueue({ ...shared, ...ways, names, admission, responses: polls, ends, random: random() });
-  const foreign = new RemotePolls({ ...shared, room, responses: polls });
+  const queue = new DurableQueue({ ...shared, ...ways, names, admission, responses: polls, ends, random: random() });
+  const remotePolls = new RemotePolls({ ...shared, queue, responses: polls });
   const owners = new QueuedOwners({ names, repository, key });
   const requests = new QueuedRequests({
-    ...{ key, repository, paths, room, foreign, polls, responses, followUp, logger },
+    ...{ key, repository, paths, queue, remotePolls, polls, responses, followUp, logger },
     ...{ owners, hasEnginePages: parts.enginePages !== 'off' },
   });
-  return { room, foreign, requests, responses: polls, kills: new QueuedKills({ repository, owners, room }) };
+  return { queue, remotePolls, requests, responses: polls, kills: new QueuedKills({ repository, owners, queue }) };
 }
 
 const SWEEP_INTERVAL_MS = 60_000;
@@ -314,10 +314,10 @@ export class DataPlane {
     };
     this.#timers = [setInterval(sweep, SWEEP_INTERVAL_MS).unref()];
     if (this.#queue !== null) {
-      const { room } = this.#queue;
+      const { queue } = this.#queue;
       this.#timers.push(
-        setInterval(() => void room.maintain(), QUEUE_INTERVAL_MS).unref(),
-        setInterval(() => void room.obey(), COMMANDS_INTERVAL_MS).unref(),
+        setInterval(() => void queue.maintain(), QUEUE_INTERVAL_MS).unref(),
+        setInterval(() => void queue.obey(), COMMANDS_INTERVAL_MS).unref(),
       );
     }
     await stickiness.start();
@@ -379,7 +379,7 @@ export class DataPlane {
   /** From now on submissions get a response 503 with Retry-After, which clients repeat elsewhere (a clean stop). */
   rejectSubmissions(): void {
     this.#submissions.rejectAll();
-    this.#queueStop = this.#queue?.room.stop() ?? null;
+    this.#queueStop = this.#queue?.queue.stop() ?? null;
   }
 
   /** Waits until running responses are finished, at most for the time, then ends all connections to clusters. */
@@ -388,8 +388,8 @@ export class DataPlane {
     const deadline = clock.monotonic() + timeoutMs;
     while (upstreams.inFlight > 0 && clock.monotonic() < deadline) await delay(20);
     for (const timer of this.#timers.splice(0)) clearInterval(timer);
-    await (this.#queueStop ?? this.#queue?.room.stop());
-    this.#queue?.foreign.stop();
+    await (this.#queueStop ?? this.#queue?.queue.stop());
+    this.#queue?.remotePolls.stop();
     stickiness.stop();
     transactions.stop();
     await upstreams.destroy();

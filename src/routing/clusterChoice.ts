@@ -38,7 +38,7 @@ export interface EligibilitySearch {
   readonly defaultGroup: string;
   /** Clusters that already failed the request, with the error; null for none. */
   readonly excluded: ReadonlyMap<string, string> | null;
-  readonly hasRoom: HasCapacity;
+  readonly hasCapacity: HasCapacity;
 }
 
 const noClusters: readonly ClusterEntry[] = [];
@@ -50,14 +50,14 @@ const nothingPassed: readonly PassedGroup[] = [];
  * (docs/routing.md#fallbacks). Fallbacks of fallbacks are not examined, so that there is no loop.
  */
 export function findEligible(search: EligibilitySearch): EligibleClusters {
-  const { table, decision, excluded, hasRoom } = search;
+  const { table, decision, excluded, hasCapacity } = search;
   const { group } = decision;
   if (decision.cluster !== null) return findPinned(search, decision.cluster);
   const members = table.groups.get(group);
   const healthy = routable(members, excluded);
   const policy = table.admission.groups.get(group);
   if (healthy.length > 0) {
-    const open = withCapacity(healthy, hasRoom);
+    const open = withCapacity(healthy, hasCapacity);
     if (open.length > 0) return { as: 'group', group, candidates: open, passed: nothingPassed };
     // The request waits for capacity in the group.
     if (!spillsOver(policy, decision)) return { as: 'group', group, candidates: healthy, passed: nothingPassed };
@@ -83,7 +83,7 @@ function findPinned(search: EligibilitySearch, cluster: string): EligibleCluster
   const passed: PassedGroup[] = [
     { as: 'pinned', group: cluster, because: 'unavailable', members: pinned === undefined ? noClusters : [pinned] },
   ];
-  return (decision.onUnavailable === 'fallback' ? findDefault(search, passed) : null) ?? nobody(group, passed);
+  return (decision.onUnavailable === 'fallback' ? findDefault(search, passed) : null) ?? noneEligible(group, passed);
 }
 
 /** The group has no eligible cluster. @param healthy its healthy clusters, all at their limit */
@@ -92,7 +92,7 @@ function findElsewhere(
   policy: GroupPolicy | undefined,
   healthy: readonly ClusterEntry[],
 ): EligibleClusters {
-  const { table, decision, defaultGroup, excluded, hasRoom } = search;
+  const { table, decision, defaultGroup, excluded, hasCapacity } = search;
   const { group } = decision;
   const passed: PassedGroup[] = [passing('group', group, healthy, table)];
   if (decision.onUnavailable === 'fallback') {
@@ -101,7 +101,7 @@ function findElsewhere(
     for (const name of policy?.fallbacks ?? []) {
       if (passed.some((other) => other.group === name)) continue;
       const members = routable(table.groups.get(name), excluded);
-      const open = withCapacity(members, hasRoom);
+      const open = withCapacity(members, hasCapacity);
       if (open.length > 0) return { as: 'fallback', group: name, candidates: open, passed };
       if (members.length > 0) {
         const waiting: Omit<EligibleClusters, 'passed'> = { as: 'fallback', group: name, candidates: members };
@@ -121,24 +121,24 @@ function findElsewhere(
     const candidates = leastBad(table.groups.get(group) ?? noClusters, excluded);
     if (candidates.length > 0) return { as: 'bestEffort', group, candidates, passed };
   }
-  return nobody(group, passed);
+  return noneEligible(group, passed);
 }
 
 /** @param passed receives the default group if it has no eligible cluster */
 function findDefault(
-  { table, defaultGroup, excluded, hasRoom }: EligibilitySearch,
+  { table, defaultGroup, excluded, hasCapacity }: EligibilitySearch,
   passed: PassedGroup[],
 ): EligibleClusters | null {
   const healthy = routable(table.groups.get(defaultGroup), excluded);
   if (healthy.length > 0) {
-    const open = withCapacity(healthy, hasRoom);
+    const open = withCapacity(healthy, hasCapacity);
     return { as: 'default', group: defaultGroup, candidates: open.length > 0 ? open : healthy, passed };
   }
   passed.push(passing('default', defaultGroup, healthy, table));
   return null;
 }
 
-function nobody(group: string, passed: readonly PassedGroup[]): EligibleClusters {
+function noneEligible(group: string, passed: readonly PassedGroup[]): EligibleClusters {
   return { as: 'group', group, candidates: noClusters, passed };
 }
 
@@ -166,8 +166,8 @@ export function routable(
   return members.filter((member) => isRoutable(member, excluded));
 }
 
-function withCapacity(clusters: readonly ClusterEntry[], hasRoom: HasCapacity): readonly ClusterEntry[] {
-  const isOpen = ({ name, maxRunningQueries }: ClusterEntry) => maxRunningQueries === undefined || hasRoom(name);
+function withCapacity(clusters: readonly ClusterEntry[], hasCapacity: HasCapacity): readonly ClusterEntry[] {
+  const isOpen = ({ name, maxRunningQueries }: ClusterEntry) => maxRunningQueries === undefined || hasCapacity(name);
   return clusters.every(isOpen) ? clusters : clusters.filter(isOpen);
 }
 
@@ -291,7 +291,7 @@ export interface NoCluster {
   readonly notTaken: readonly RejectedCluster[];
   /** Examined routing groups in order. */
   readonly passed: readonly PassedGroup[];
-  readonly takers: EligibleClusters;
+  readonly eligible: EligibleClusters;
   /** True if an active cluster of these groups has not been checked yet: a retry soon makes sense. */
   readonly pending: boolean;
 }
@@ -304,7 +304,7 @@ export type ClusterChoice =
       readonly fallback: boolean;
       /** Steps to this cluster; null in the usual case that it belongs to the decided group. */
       readonly steps: readonly ChoiceStep[] | null;
-      readonly takers: EligibleClusters;
+      readonly eligible: EligibleClusters;
     }
   | NoCluster;
 
@@ -320,22 +320,22 @@ export function chooseCluster(
   defaultGroup: string,
   excluded: ReadonlyMap<string, string> | null,
   pick: PickCluster,
-  hasRoom: HasCapacity = unlimitedCapacity,
+  hasCapacity: HasCapacity = unlimitedCapacity,
 ): ClusterChoice {
-  const takers = findEligible({ table, decision, defaultGroup, excluded, hasRoom });
-  const { as, candidates } = takers;
-  if (candidates.length === 0) return noCluster(takers, excluded);
-  const cluster = as === 'pinned' ? (candidates[0] as ClusterEntry) : pick(candidates, takers.group);
+  const eligible = findEligible({ table, decision, defaultGroup, excluded, hasCapacity });
+  const { as, candidates } = eligible;
+  if (candidates.length === 0) return noCluster(eligible, excluded);
+  const cluster = as === 'pinned' ? (candidates[0] as ClusterEntry) : pick(candidates, eligible.group);
   return {
     cluster,
-    takers,
+    eligible,
     fallback: as === 'fallback' || as === 'default',
-    steps: takers.passed.length === 0 ? null : stepsTo(takers, [cluster], excluded),
+    steps: eligible.passed.length === 0 ? null : stepsTo(eligible, [cluster], excluded),
   };
 }
 
-function noCluster(takers: EligibleClusters, excluded: ReadonlyMap<string, string> | null): NoCluster {
-  const { passed } = takers;
+function noCluster(eligible: EligibleClusters, excluded: ReadonlyMap<string, string> | null): NoCluster {
+  const { passed } = eligible;
   const notTaken = new Map<string, RejectedCluster>();
   for (const { as, group, members } of passed) {
     if (as === 'pinned' && members.length === 0)
@@ -349,7 +349,7 @@ function noCluster(takers: EligibleClusters, excluded: ReadonlyMap<string, strin
   const pending = passed.some(({ members }) =>
     members.some(({ active, health }) => active && health.status === 'PENDING'),
   );
-  return { cluster: null, takers, notTaken: [...notTaken.values()], passed, pending };
+  return { cluster: null, eligible, notTaken: [...notTaken.values()], passed, pending };
 }
 
 /** Describes the rejection: the group, and the reason for each cluster. */

@@ -187,23 +187,23 @@ const TRIAL_SHARE = 0.1;
 export class ClusterChooser {
   readonly #settings: ChoiceSettings;
   readonly #strategies: Readonly<Record<StrategyName, Strategy>>;
-  readonly #hasRoom: HasCapacity;
+  readonly #hasCapacity: HasCapacity;
   readonly #random: Random;
 
   /**
    * @param monotonic milliseconds that never go back
-   * @param hasRoom returns true if a cluster with a limit has capacity for one more query
+   * @param hasCapacity returns true if a cluster with a limit has capacity for one more query
    */
   constructor(
     settings: ChoiceSettings,
     random: Random,
     monotonic: () => number,
     names: ProductNames,
-    hasRoom: HasCapacity = unlimitedCapacity,
+    hasCapacity: HasCapacity = unlimitedCapacity,
   ) {
     this.#settings = settings;
     this.#strategies = makeStrategies(random, monotonic, names);
-    this.#hasRoom = hasRoom;
+    this.#hasCapacity = hasCapacity;
     this.#random = random;
   }
 
@@ -226,7 +226,7 @@ export class ClusterChooser {
         : this.#strategyOf(table, group).pick(this.#withTrials(candidates), request, () =>
             this.#affinityOf(table, group),
           );
-    return chooseCluster(table, decision, this.#settings.defaultRoutingGroup, excluded, pick, this.#hasRoom);
+    return chooseCluster(table, decision, this.#settings.defaultRoutingGroup, excluded, pick, this.#hasCapacity);
   }
 
   /** Name of a group's strategy: of its `RoutingGroup`, else configured. */

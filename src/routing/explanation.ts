@@ -69,14 +69,14 @@ export interface TransactionOwner {
  * Explains a decision against the routing table: the same steps as for a request, but every cluster is listed, and
  * nothing is random or sent.
  * @param began the cluster of the statement's transaction; null outside of known transactions
- * @param hasRoom returns true if a cluster with a limit has capacity for one more query
+ * @param hasCapacity returns true if a cluster with a limit has capacity for one more query
  */
 export function explainRouting(
   table: RoutingTable,
   { decision, refused }: ExplainedRouting,
   defaultGroup: string,
   began: TransactionOwner | null,
-  hasRoom: HasCapacity = unlimitedCapacity,
+  hasCapacity: HasCapacity = unlimitedCapacity,
 ): RoutingExplanation {
   const { group, cluster, onUnavailable, decidedBy, trace } = decision;
   const base = { routingGroup: group, decidedBy, pinnedCluster: cluster, onUnavailable, rules: trace.rules };
@@ -93,13 +93,13 @@ export function explainRouting(
     };
   }
   if (began !== null) return { ...base, ...boundBy(table, group, began) };
-  const takers = findEligible({ table, decision, defaultGroup, excluded: null, hasRoom });
-  const { as, candidates, passed } = takers;
+  const eligible = findEligible({ table, decision, defaultGroup, excluded: null, hasCapacity });
+  const { as, candidates, passed } = eligible;
   const clusters = [...table.clusters.values()].map((entry): ConsideredCluster => {
     const taken = candidates.includes(entry);
     const { name, routingGroup, maxRunningQueries } = entry;
-    const isMeant = taken || routingGroup === takers.group || passed.some(({ group: other }) => other === routingGroup);
-    const isFull = isMeant && maxRunningQueries !== undefined && !hasRoom(name);
+    const isMeant = taken || routingGroup === eligible.group || passed.some(({ group }) => group === routingGroup);
+    const isFull = isMeant && maxRunningQueries !== undefined && !hasCapacity(name);
     return { cluster: name, routingGroup, taken, reason: reasonFor(entry, taken, cluster, isFull) };
   });
   const names = candidates.map(({ name }) => name);
@@ -116,7 +116,7 @@ export function explainRouting(
       clusters,
     };
   }
-  const tail = servesTail(as, takers.group, passed[0]?.because);
+  const tail = servesTail(as, eligible.group, passed[0]?.because);
   const waits = as === 'bestEffort' ? waitTail(table, decision) : '';
   const message = `${names.join(' or ')}: ${chosen} ${by}${tail}${waits}`;
   return {
@@ -125,7 +125,7 @@ export function explainRouting(
     message,
     rule: decision.rule,
     fallback: as === 'fallback' || as === 'default',
-    steps: stepsTo(takers, candidates, null)?.map(({ text }) => text) ?? [],
+    steps: stepsTo(eligible, candidates, null)?.map(({ text }) => text) ?? [],
     clusters,
   };
 }
@@ -200,17 +200,17 @@ export function newQueriesWithout(table: RoutingTable, group: string, defaultGro
   groups.delete(group);
   const {
     as,
-    group: taker,
+    group: servingGroup,
     candidates,
   } = findEligible({
     table: { ...table, groups },
     decision: { group, cluster: null, rule: null, decidedBy: 'default', onUnavailable: 'fallback', trace: noTrace },
     defaultGroup,
     excluded: null,
-    hasRoom: unlimitedCapacity,
+    hasCapacity: unlimitedCapacity,
   });
   if (candidates.length > 0 && (as === 'fallback' || as === 'default'))
-    return { outcome: as, routingGroup: taker, clusters: candidates.map(({ name }) => name) };
+    return { outcome: as, routingGroup: servingGroup, clusters: candidates.map(({ name }) => name) };
   const queue = table.admission.groups.get(group)?.queue;
   if (queue?.whenUnavailable === 'wait')
     return { outcome: 'wait', maxQueued: queue.maxQueued, maxWaitMillis: queue.maxWaitMs };

@@ -38,14 +38,14 @@ interface Slice extends Count {
   end: number;
 }
 
-interface SentQueries {
+interface SubmittedQueries {
   /** Total of `pending` and `slices`. */
   readonly total: Count;
   readonly slices: Slice[];
   /** Monotonic time since which the cluster is a candidate together with the others. */
   joined: number;
   /** Monotonic time of the last choice with it as a candidate. */
-  seen: number;
+  seenAt: number;
 }
 
 /**
@@ -55,7 +55,7 @@ interface SentQueries {
  */
 export class LocalLoad {
   readonly #monotonic: () => number;
-  readonly #clusters = new Map<string, SentQueries>();
+  readonly #clusters = new Map<string, SubmittedQueries>();
 
   /** @param monotonic milliseconds that never go back */
   constructor(monotonic: () => number) {
@@ -63,7 +63,7 @@ export class LocalLoad {
   }
 
   countSubmission(cluster: string, user: string | null): CountedSubmission {
-    const load = this.#sentTo(cluster);
+    const load = this.#submittedTo(cluster);
     const countedUser =
       user !== null && (load.total.byUser.has(user) || load.total.byUser.size < MAX_USERS) ? user : null;
     add(load.total, countedUser, 1);
@@ -88,12 +88,12 @@ export class LocalLoad {
    */
   of(candidates: readonly ClusterEntry[], user: string | null): readonly ClusterLoad[] {
     const now = this.#monotonic();
-    const submissions = candidates.map(({ name }) => this.#sentTo(name));
+    const submissions = candidates.map(({ name }) => this.#submittedTo(name));
     const mean = meanOf(candidates);
     const joined = noteCandidates(submissions, now);
     const uncountedSince = mean?.oldest ?? joined;
     return candidates.map(({ health }, index) => {
-      const one = submissions[index] as SentQueries;
+      const one = submissions[index] as SubmittedQueries;
       drop(one, Math.max(health.countsAsOf ?? uncountedSince, now - MAX_AGE_MS));
       return loadOf(health, mean, one.total, user);
     });
@@ -103,16 +103,16 @@ export class LocalLoad {
     for (const name of this.#clusters.keys()) if (!registered.has(name)) this.#clusters.delete(name);
   }
 
-  #sentTo(cluster: string): SentQueries {
+  #submittedTo(cluster: string): SubmittedQueries {
     let submissions = this.#clusters.get(cluster);
     if (submissions === undefined) {
-      submissions = { total: { all: 0, byUser: new Map() }, slices: [], joined: NEVER, seen: NEVER };
+      submissions = { total: { all: 0, byUser: new Map() }, slices: [], joined: NEVER, seenAt: NEVER };
       this.#clusters.set(cluster, submissions);
     }
     return submissions;
   }
 
-  #slice({ slices }: Pick<SentQueries, 'slices'>): Slice {
+  #slice({ slices }: Pick<SubmittedQueries, 'slices'>): Slice {
     const now = this.#monotonic();
     const last = slices.at(-1);
     if (last !== undefined && now < last.end) return last;
@@ -147,13 +147,13 @@ function meanOf(candidates: readonly ClusterEntry[]): MeanCounts | null {
 }
 
 /** Records that these clusters are candidates of one choice; returns the time since which all of them are. */
-function noteCandidates(all: readonly SentQueries[], now: number): number {
+function noteCandidates(all: readonly SubmittedQueries[], now: number): number {
   let latest = NEVER;
-  for (const { seen } of all) latest = Math.max(latest, seen);
+  for (const { seenAt } of all) latest = Math.max(latest, seenAt);
   let joined = NEVER;
   for (const submissions of all) {
-    if (submissions.seen === NEVER || submissions.seen < latest - REJOIN_MS) submissions.joined = now;
-    submissions.seen = now;
+    if (submissions.seenAt === NEVER || submissions.seenAt < latest - REJOIN_MS) submissions.joined = now;
+    submissions.seenAt = now;
     joined = Math.max(joined, submissions.joined);
   }
   return joined;
@@ -163,21 +163,21 @@ function noteCandidates(all: readonly SentQueries[], now: number): number {
  * Adds sent queries where the next statistics most likely show them: the user's queued queries if there are some, and
  * the cluster's; the running queries if none are queued.
  */
-function loadOf(health: HealthVerdict, mean: MeanCounts | null, sent: Count, user: string | null): ClusterLoad {
+function loadOf(health: HealthVerdict, mean: MeanCounts | null, submitted: Count, user: string | null): ClusterLoad {
   const isCounted = health.countsAsOf !== null;
   const queued = (isCounted ? health.queued : mean?.queued) ?? 0;
   const running = (isCounted ? health.running : mean?.running) ?? 0;
   const own = user === null ? 0 : (health.queuedByUser?.get(user) ?? 0);
   return {
-    own: own > 0 && user !== null ? own + (sent.byUser.get(user) ?? 0) : 0,
-    queued: queued > 0 ? queued + sent.all : 0,
-    running: queued > 0 ? running : running + sent.all,
+    own: own > 0 && user !== null ? own + (submitted.byUser.get(user) ?? 0) : 0,
+    queued: queued > 0 ? queued + submitted.all : 0,
+    running: queued > 0 ? running : running + submitted.all,
   };
 }
 
-function drop({ slices, total }: Pick<SentQueries, 'slices' | 'total'>, asOf: number): void {
-  const firstKept = slices.findIndex((slice) => slice.end > asOf);
-  for (const slice of slices.splice(0, firstKept < 0 ? slices.length : firstKept)) {
+function drop({ slices, total }: Pick<SubmittedQueries, 'slices' | 'total'>, asOf: number): void {
+  const firstValid = slices.findIndex((slice) => slice.end > asOf);
+  for (const slice of slices.splice(0, firstValid < 0 ? slices.length : firstValid)) {
     total.all -= slice.all;
     for (const [user, count] of slice.byUser) add({ all: 0, byUser: total.byUser }, user, -count);
   }

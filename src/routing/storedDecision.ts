@@ -40,23 +40,23 @@ const textsByTable = new WeakMap<RoutingTable, Map<string, string>>();
  */
 export function toStoredChoice(
   table: RoutingTable,
-  takers: EligibleClusters,
+  eligible: EligibleClusters,
   picked: ClusterEntry | null,
   excluded: ReadonlyMap<string, string> | null,
   strategyOf: (group: string) => StrategyName,
 ): StoredChoice {
-  const { as, group } = takers;
+  const { as, group } = eligible;
   const members = as === 'group' ? (table.groups.get(group) ?? []) : [];
   // Full clusters differ between queries.
   const isCommon =
     picked !== null &&
     as === 'group' &&
-    takers.passed.length === 0 &&
+    eligible.passed.length === 0 &&
     excluded === null &&
     members.length <= MAX_CANDIDATES &&
     members.every(({ maxRunningQueries }) => maxRunningQueries === undefined);
-  const strategy = picked === null ? null : pickerOf(takers, strategyOf);
-  if (!isCommon) return { strategy, candidates: JSON.stringify(storedCandidates(table, takers, picked, excluded)) };
+  const strategy = picked === null ? null : pickerOf(eligible, strategyOf);
+  if (!isCommon) return { strategy, candidates: JSON.stringify(storedCandidates(table, eligible, picked, excluded)) };
   let texts = textsByTable.get(table);
   if (texts === undefined) {
     texts = new Map();
@@ -64,7 +64,7 @@ export function toStoredChoice(
   }
   let text = texts.get(group);
   if (text === undefined) {
-    text = JSON.stringify(storedCandidates(table, takers, picked, excluded));
+    text = JSON.stringify(storedCandidates(table, eligible, picked, excluded));
     texts.set(group, text);
   }
   return { strategy, candidates: text };
@@ -105,7 +105,7 @@ function storedCandidates(
   picked: ClusterEntry | null,
   excluded: ReadonlyMap<string, string> | null,
 ): readonly StoredCandidate[] {
-  const takers = new Set(candidates);
+  const eligible = new Set(candidates);
   const isLarge = candidates.length > MAX_CANDIDATES;
   const own = as === 'pinned' ? [] : (table.groups.get(group) ?? []);
   const all = new Set([
@@ -116,7 +116,7 @@ function storedCandidates(
   ]);
   return [...all].slice(0, MAX_CANDIDATES).map((entry): StoredCandidate => {
     const { name, routingGroup, health } = entry;
-    const taken = takers.has(entry);
+    const taken = eligible.has(entry);
     const reason = taken && takesNewQueries(entry) ? null : reasonOf(entry, excluded).slice(0, MAX_REASON_LENGTH);
     return {
       cluster: name,

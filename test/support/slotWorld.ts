@@ -1,7 +1,7 @@
-import { type Heartbeat, LEASE_MS, LeasedSlots, SHORT_BEAT_MS } from '../../src/admission/leasedSlots.ts';
+import { type Heartbeat, LEASE_MS, LeasedSlots, SHORT_HEARTBEAT_MS } from '../../src/admission/leasedSlots.ts';
 import type { AcquiredSlots, SlotDemand } from '../../src/admission/slotLedger.ts';
 import { adoptSlots } from '../../src/admission/takeover.ts';
-import { CONTACT_MS, GRACE_MS, LOOK_MS, PAUSE_MS } from '../../src/gateway/admission/deadReplicas.ts';
+import { CONTACT_MS, DEAD_POLL_MS, GRACE_MS, PAUSE_MS } from '../../src/gateway/admission/deadReplicas.ts';
 import {
   ABANDONED_AFTER_MS,
   LATE_NOTE_MS,
@@ -388,7 +388,7 @@ export class SlotWorld {
 
   /** As `RunningSlots.exchange`. */
   #exchange(replica: Replica): void {
-    replica.nextExchange = this.#time + SHORT_BEAT_MS;
+    replica.nextExchange = this.#time + SHORT_HEARTBEAT_MS;
     if (!this.#isReached(replica)) return;
     for (const id of replica.gone.keys()) {
       if (this.#notes.get(id)?.replica === replica.name) this.#notes.delete(id);
@@ -432,7 +432,7 @@ export class SlotWorld {
 
   /** As `DeadReplicas.look`. */
   #look(replica: Replica): boolean {
-    replica.nextLook = this.#time + LOOK_MS;
+    replica.nextLook = this.#time + DEAD_POLL_MS;
     if (!this.#isReached(replica)) return false;
     if (replica.contactSince === null || this.#wasPaused(replica)) replica.contactSince = this.#time;
     replica.lastContact = this.#time;
@@ -517,7 +517,7 @@ export class SlotWorld {
         known.isNoted = true;
         continue;
       }
-      const taken = replica.ledger.inherit(
+      const taken = replica.ledger.takeOver(
         keys.map((key) => ({ key, limit: replica.limits.get(key) as number, rate: null })),
       );
       if (replica.ended.has(queryId)) replica.gone.set(queryId, taken);
@@ -569,7 +569,7 @@ export class SlotWorld {
 
   #askWhoWaits(replica: Replica): void {
     if (this.#time < replica.nextQuestion || !replica.ledger.holdsUnused) return;
-    replica.nextQuestion = this.#time + SHORT_BEAT_MS;
+    replica.nextQuestion = this.#time + SHORT_HEARTBEAT_MS;
     if (!this.#isReached(replica)) return;
     const waits = ({ replica: name, waiting, expires }: SlotRow) =>
       name !== replica.name && waiting > 0 && expires > this.#time;
@@ -634,10 +634,10 @@ export class SlotWorld {
         ...demand,
         limit: replica.limits.get(demand.key) ?? demand.limit,
       }));
-      const { taken } = replica.ledger.take(demands);
-      if (taken === null) continue;
+      const { acquired } = replica.ledger.take(demands);
+      if (acquired === null) continue;
       replica.waiting.splice(replica.waiting.indexOf(query), 1);
-      this.#run(replica, query, taken);
+      this.#run(replica, query, acquired);
     }
     this.#tellWaiting(replica);
   }
@@ -772,7 +772,7 @@ export class SlotWorld {
 
   /** Two beats of each replica, with the time that the database takes. */
   #twoBeats(): void {
-    this.advance(2 * (SHORT_BEAT_MS / 0.95 + 3 * SLOWEST_RESPONSE_MS));
+    this.advance(2 * (SHORT_HEARTBEAT_MS / 0.95 + 3 * SLOWEST_RESPONSE_MS));
   }
 
   /** A replica is stopped as it should be, and another one takes its place. */
@@ -835,7 +835,7 @@ export class SlotWorld {
       notBefore: 0,
       nextQuestion: 0,
     };
-    ledger.onRoom(() => this.#pump(replica));
+    ledger.onCapacity(() => this.#pump(replica));
     this.#replicas.push(replica);
   }
 

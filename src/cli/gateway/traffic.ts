@@ -141,7 +141,7 @@ export async function openDataPlane(
       trustPeer,
       certificateHeader: config.server.clientCertificateHeader,
       certificates,
-      heldAudiences: heldAudiences(config),
+      localAudiences: localAudiences(config),
       ownCookies: ownCookies(names),
       handshakeCookies: handshakeCookieOptions(config, names),
       enginePages: config.server.enginePages ?? 'proxy',
@@ -153,7 +153,7 @@ export async function openDataPlane(
 }
 
 /** Audiences of service account tokens that are not forwarded to clusters; null: all are forwarded. */
-function heldAudiences({ requestAnalyzerConfig: { kubernetesTokens } }: GatewayConfig): readonly string[] | null {
+function localAudiences({ requestAnalyzerConfig: { kubernetesTokens } }: GatewayConfig): readonly string[] | null {
   return kubernetesTokens === null || kubernetesTokens.forward ? null : kubernetesTokens.audiences;
 }
 
@@ -184,13 +184,13 @@ export interface AdmissionParts {
 
 /**
  * Creates the admission steps: an available cluster, then slots of limits.
- * @param kept stores submissions that wait for long; null if disabled
+ * @param options stores submissions that wait for long; null if disabled
  */
 export function openAdmission(
   context: GatewayContext,
   { table, counts }: Pick<Control, 'table' | 'counts'>,
   { store, runningQueries }: Pick<Storage, 'store' | 'runningQueries'>,
-  kept: QueueOptions | null,
+  options: QueueOptions | null,
 ): AdmissionParts {
   const { config, names, replica, logger, metrics, clock, random, onClose } = context;
   runningQueries.compareClusters((one, other) => isSameEngine(table.current, one, other));
@@ -215,7 +215,7 @@ export function openAdmission(
     clock,
     logger,
   });
-  const beats = new SlotHeartbeats({
+  const heartbeats = new SlotHeartbeats({
     replica,
     ledger,
     running,
@@ -233,10 +233,10 @@ export function openAdmission(
     running,
     queueCounts,
     counts,
-    room: new FairAdmissionQueue(kept !== null, () => clock.monotonic()),
+    admissionQueue: new FairAdmissionQueue(options !== null, () => clock.monotonic()),
     metrics: new AdmissionMetrics(metrics, ledger),
     clock,
-    isDatabaseAway: () => beats.isFailing,
+    isDatabaseAway: () => heartbeats.isFailing,
     settings: {
       onDatabaseUnavailable: config.admission.onDatabaseUnavailable,
       defaultRoutingGroup: config.routing.defaultRoutingGroup,
@@ -244,11 +244,11 @@ export function openAdmission(
   });
   const refreshing = setInterval(() => {
     limits.refresh();
-    beats.wake();
+    heartbeats.wake();
   }, REFRESH_MS).unref();
   onClose(() => {
     clearInterval(refreshing);
-    return beats.stop();
+    return heartbeats.stop();
   });
   const clusterWait = new ClusterWait({
     table,
@@ -262,15 +262,15 @@ export function openAdmission(
     admission: {
       admit: (request) => chain.admit(request),
       countBound: (request) => limits.countBound(request),
-      hasRoom: (cluster) => limits.hasRoom(cluster),
+      hasCapacity: (cluster) => limits.hasCapacity(cluster),
       whyItWaits: (request) => limits.whyItWaits(request),
       watchCoordinators: (isSuperseded) => limits.watchCoordinators(isSuperseded),
     },
     countWaiting: async (group) => {
       const here = queue.waiting(group);
-      if (kept === null) return { count: here, complete: true };
+      if (options === null) return { count: here, complete: true };
       try {
-        return { count: here + (await kept.repository.countElsewhere(group, kept.replica)), complete: true };
+        return { count: here + (await options.repository.countElsewhere(group, options.replica)), complete: true };
       } catch (error) {
         logger.debug({ err: error, group }, 'failed to count queries queued at other replicas');
         return { count: here, complete: false };

@@ -71,7 +71,7 @@ export interface AdmissionWait {
    * Called after that time if the gateway cannot store the submission, as the database is unavailable.
    * @returns null if it is sent anyway, or the rejection; absent: it is rejected
    */
-  readonly whenUnkept?: () => Refusal | null;
+  readonly whenNotStored?: () => Refusal | null;
   /** The client's response after the maximum wait. */
   readonly late: Refusal;
   /** Called when it is rejected with `late`. Must not throw. */
@@ -100,7 +100,7 @@ export interface Admission {
   /** Counts a submission that is bound to one cluster and never waits; null if nothing counts it. */
   countBound?(request: AdmissionRequest): QuerySlots | null;
   /** Returns true if a cluster has capacity for one more query; absent without limits of clusters. */
-  hasRoom?(cluster: string): boolean;
+  hasCapacity?(cluster: string): boolean;
   /**
    * Describes the limits that a new submission would wait for; null if it would be sent or rejected. Acquires nothing.
    */

@@ -34,13 +34,13 @@ export class AdmissionChain implements Admission {
     for (let index = first; index < this.#admissions.length; index++) {
       const response = (this.#admissions[index] as Admission).admit(request);
       if (response.kind === 'wait' && index + 1 < this.#admissions.length)
-        return this.#goOn(response, index + 1, request);
+        return this.#continue(response, index + 1, request);
       if (response.kind !== 'now' || response.slots !== undefined) return response;
     }
     return now;
   }
 
-  #goOn(wait: AdmissionWait, next: number, request: AdmissionRequest): AdmissionWait {
+  #continue(wait: AdmissionWait, next: number, request: AdmissionRequest): AdmissionWait {
     const place = new ChangingPlace(wait.place ?? null);
     const since = this.#now() - (request.waitedMs ?? 0);
     const slots = new LaterSlots(() => `${place.why()}; waited ${((this.#now() - since) / 1000).toFixed(1)} s`);

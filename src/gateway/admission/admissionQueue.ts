@@ -35,7 +35,7 @@ export interface AdmissionQueue {
   /** Queues a submission; it enters when the wait begins. */
   wait(
     submission: WaitingSubmission,
-  ): Pick<AdmissionWait, 'place' | 'atMost' | 'hold' | 'late' | 'whenUnkept' | 'begin'>;
+  ): Pick<AdmissionWait, 'place' | 'atMost' | 'hold' | 'late' | 'whenNotStored' | 'begin'>;
   /** True if a routing group has queued submissions: new ones must not overtake them. */
   hasQueue(group: string): boolean;
   /** Admits submissions after slots may have become free. */

@@ -21,7 +21,7 @@ export interface ClusterWaitDependencies {
 /** Submissions that wait for clusters of the same groups: all continue together. */
 interface Waiting {
   readonly decision: GroupDecision;
-  readonly goOn: Set<() => void>;
+  readonly resume: Set<() => void>;
 }
 
 const now: AdmissionResponse = { kind: 'now' };
@@ -74,28 +74,28 @@ export class ClusterWait implements Admission {
   #wait(decision: GroupDecision, signal: AbortSignal): Promise<null> {
     const { table, queueCounts } = this.#dependencies;
     // The table may have changed before the listener was added.
-    if (signal.aborted || this.#mayGoOn(table.current, decision)) return Promise.resolve(null);
+    if (signal.aborted || this.#mayResume(table.current, decision)) return Promise.resolve(null);
     const key = keyOf(decision);
-    const place = this.#waiting.get(key) ?? { decision, goOn: new Set() };
+    const place = this.#waiting.get(key) ?? { decision, resume: new Set() };
     this.#waiting.set(key, place);
-    this.#endListening ??= table.onChange((changed) => this.#look(changed));
+    this.#endListening ??= table.onChange((changed) => this.#recheck(changed));
     return new Promise((resolve) => {
-      const goOn = () => {
-        signal.removeEventListener('abort', goOn);
-        if (place.goOn.delete(goOn)) queueCounts.count(groupQueueCounter(decision.group), -1);
-        if (place.goOn.size === 0 && this.#waiting.get(key) === place) this.#forget(key);
+      const resume = () => {
+        signal.removeEventListener('abort', resume);
+        if (place.resume.delete(resume)) queueCounts.count(groupQueueCounter(decision.group), -1);
+        if (place.resume.size === 0 && this.#waiting.get(key) === place) this.#forget(key);
         resolve(null);
       };
-      place.goOn.add(goOn);
+      place.resume.add(resume);
       queueCounts.count(groupQueueCounter(decision.group), 1);
-      signal.addEventListener('abort', goOn);
+      signal.addEventListener('abort', resume);
     });
   }
 
   /** Each table change costs one search per group, independent of the number of submissions. */
-  #look(table: RoutingTable): void {
-    for (const { decision, goOn } of [...this.#waiting.values()]) {
-      if (this.#mayGoOn(table, decision)) for (const one of [...goOn]) one();
+  #recheck(table: RoutingTable): void {
+    for (const { decision, resume } of [...this.#waiting.values()]) {
+      if (this.#mayResume(table, decision)) for (const one of [...resume]) one();
     }
   }
 
@@ -106,13 +106,13 @@ export class ClusterWait implements Admission {
     this.#endListening = null;
   }
 
-  #mayGoOn(table: RoutingTable, decision: GroupDecision): boolean {
+  #mayResume(table: RoutingTable, decision: GroupDecision): boolean {
     return waitingPolicy(table, decision) === null || this.#isServed(table, decision);
   }
 
   #isServed(table: RoutingTable, decision: GroupDecision): boolean {
     const defaultGroup = this.#dependencies.defaultGroup;
-    return isServed({ table, decision, defaultGroup, excluded: null, hasRoom: unlimitedCapacity });
+    return isServed({ table, decision, defaultGroup, excluded: null, hasCapacity: unlimitedCapacity });
   }
 }
 

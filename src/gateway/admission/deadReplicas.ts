@@ -10,15 +10,15 @@ import type { RunningSlots } from './runningSlots.ts';
 export interface DeadReplicasDependencies {
   readonly replica: string;
   readonly repository: Pick<SlotQueryRepository, 'dead' | 'takeOver'>;
-  readonly running: Pick<RunningSlots, 'expectRows' | 'inherit' | 'isShared'>;
-  readonly ledger: Pick<LeasedSlots, 'inherit'>;
+  readonly running: Pick<RunningSlots, 'expectRows' | 'takeOver' | 'isShared'>;
+  readonly ledger: Pick<LeasedSlots, 'takeOver'>;
   /** The current demand of a counter; null if no limit has it. */
   readonly demandOf: (key: string) => SlotDemand | null;
   readonly clock: Pick<Clock, 'monotonic'>;
   readonly logger: Logger;
 }
 
-export const LOOK_MS = 5_000;
+export const DEAD_POLL_MS = 5_000;
 /**
  * Time after the end of its lease until a replica's queries are adopted: by then the others have recorded the queries
  * that clients follow.
@@ -66,13 +66,13 @@ export class DeadReplicas {
   readonly take = (keys: readonly string[]): AcquiredSlots => {
     const { ledger, demandOf } = this.#dependencies;
     // A counter of a deleted or unknown limit admits no query until the limit is known.
-    return ledger.inherit(keys.map((key) => demandOf(key) ?? { key, limit: 0 }));
+    return ledger.takeOver(keys.map((key) => demandOf(key) ?? { key, limit: 0 }));
   };
 
   /** Adopts the queries of dead replicas. Not during a heartbeat. Rejects while the database is unavailable. */
-  async look(): Promise<void> {
+  async poll(): Promise<void> {
     const { replica, repository, running, clock, logger } = this.#dependencies;
-    this.#next = clock.monotonic() + LOOK_MS;
+    this.#next = clock.monotonic() + DEAD_POLL_MS;
     const dead = await repository.dead(replica, GRACE_MS);
     if (!this.#hasContact()) return;
     for (const one of dead) {
@@ -85,7 +85,7 @@ export class DeadReplicas {
         decide: (left) => adoptSlots(left, isOf),
       });
       if (estate === null || estate.queries.length === 0) continue;
-      running.inherit(estate.queries, this.take, estate.mark);
+      running.takeOver(estate.queries, this.take, estate.mark);
       logger.info({ from: one, queries: estate.queries.length }, 'adopted queries of expired replica');
     }
   }

@@ -46,7 +46,7 @@ export class FairAdmissionQueue implements AdmissionQueue {
 
   wait(
     submission: WaitingSubmission,
-  ): Pick<AdmissionWait, 'place' | 'atMost' | 'hold' | 'late' | 'whenUnkept' | 'begin'> {
+  ): Pick<AdmissionWait, 'place' | 'atMost' | 'hold' | 'late' | 'whenNotStored' | 'begin'> {
     const place = new QueuedPlaceState(submission, () => this.#positionOf(submission));
     if (this.#isKeeping) {
       const { holdMs, maxWaitMs } = submission;
@@ -55,7 +55,7 @@ export class FairAdmissionQueue implements AdmissionQueue {
         atMost: maxWaitMs,
         hold: holdMs,
         late: lateRefusal(submission),
-        whenUnkept: () => (submission.takeAnyway() ? null : submission.refusal()),
+        whenNotStored: () => (submission.takeAnyway() ? null : submission.refusal()),
         begin: (signal) => this.#hold(submission, place, signal),
       };
     }

@@ -22,7 +22,7 @@ export interface QueueBound {
 }
 
 /** Maximum number of users and sources with cached demands. */
-const MAX_KEPT = 10_000;
+const MAX_CACHED = 10_000;
 const MAX_VALUE = 64;
 /** Maximum length of the remaining key that is unchanged. */
 const MAX_NAME = 120;
@@ -38,7 +38,7 @@ export class LimitDemands {
    * @param membership groups of the user; undefined without a configured source of groups
    */
   of(policy: AdmissionPolicy, group: string, user: string, source: string, membership?: Membership): Demands {
-    if (policy !== this.#policy || this.#cache.size >= MAX_KEPT) {
+    if (policy !== this.#policy || this.#cache.size >= MAX_CACHED) {
       this.#policy = policy;
       this.#cache.clear();
     }

@@ -31,7 +31,7 @@ export interface LimitedAdmissionDependencies {
   readonly table: { readonly current: RoutingTable };
   readonly ledger: LeasedSlots;
   readonly running: RunningSlots;
-  readonly room: AdmissionQueue;
+  readonly admissionQueue: AdmissionQueue;
   readonly queueCounts: QueueCounts;
   readonly counts: Pick<SharedCounts, 'noteRejected'>;
   readonly metrics: AdmissionMetrics;
@@ -70,11 +70,11 @@ export class LimitedAdmission implements Admission {
   constructor(dependencies: LimitedAdmissionDependencies) {
     this.#dependencies = dependencies;
     this.#sourceHeader = dependencies.names.headerKey('Source');
-    dependencies.ledger.onRoom(() => dependencies.room.admit());
+    dependencies.ledger.onCapacity(() => dependencies.admissionQueue.admit());
   }
 
   admit(request: AdmissionRequest): AdmissionResponse {
-    const { table, metrics, counts, room } = this.#dependencies;
+    const { table, metrics, counts, admissionQueue } = this.#dependencies;
     const { current } = table;
     if (current.version !== this.#version) this.#learn(current);
     if (!this.#isLimited) return now;
@@ -85,7 +85,7 @@ export class LimitedAdmission implements Admission {
     if (demands.enforced.length + demands.observed.length + this.#clusters.size === 0) return now;
     const slots = new SubmissionSlots(this, request, demands);
     if (demands.observed.length > 0) slots.observe();
-    if (!room.hasQueue(group) && slots.tryTake(new Set()) === 'admitted') {
+    if (!admissionQueue.hasQueue(group) && slots.tryTake(new Set()) === 'admitted') {
       metrics.admitted();
       return { kind: 'now', slots };
     }
@@ -98,7 +98,7 @@ export class LimitedAdmission implements Admission {
       return { kind: 'reject', refusal: full.refusal };
     }
     slots.beginWait(queue, queue.fairBy === 'user' ? user : source);
-    return { kind: 'wait', slots, noteLate: () => slots.noteRejected(), ...room.wait(slots) };
+    return { kind: 'wait', slots, noteLate: () => slots.noteRejected(), ...admissionQueue.wait(slots) };
   }
 
   countBound({ decision }: AdmissionRequest): QuerySlots | null {
@@ -108,9 +108,9 @@ export class LimitedAdmission implements Admission {
     return new SubmissionSlots(this, null, noDemands, decision.group);
   }
 
-  hasRoom(cluster: string): boolean {
+  hasCapacity(cluster: string): boolean {
     const demand = this.#clusters.get(cluster);
-    return demand === undefined || this.#dependencies.ledger.hasRoom(demand);
+    return demand === undefined || this.#dependencies.ledger.hasCapacity(demand);
   }
 
   whyItWaits(request: AdmissionRequest): string | null {
@@ -189,7 +189,7 @@ export class LimitedAdmission implements Admission {
       decision,
       defaultGroup: settings.defaultRoutingGroup,
       excluded,
-      hasRoom: (cluster) => this.hasRoom(cluster),
+      hasCapacity: (cluster) => this.hasCapacity(cluster),
     });
     const demands: SlotDemand[] = [];
     for (const { name } of candidates) {
@@ -289,7 +289,7 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
   /** Null: it is bound to a cluster, and never waits. */
   readonly #request: AdmissionRequest | null;
   readonly #demands: Demands;
-  #taken: AcquiredSlots | null = null;
+  #acquired: AcquiredSlots | null = null;
   #observed: AcquiredSlots | null = null;
   /** Slot of the chosen cluster, or of one that is reserved until the choice. */
   #cluster: AcquiredSlots | null = null;
@@ -336,7 +336,7 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
 
   #fullOf(demands: readonly SlotDemand[]): readonly string[] {
     const { ledger } = this.#admission.parts;
-    return demands.flatMap((demand) => (ledger.hasRoom(demand) ? [] : [demand.key]));
+    return demands.flatMap((demand) => (ledger.hasCapacity(demand) ? [] : [demand.key]));
   }
 
   #waitFor(demands: readonly SlotDemand[]): void {
@@ -352,21 +352,21 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
     if (fullCounters.size > 0 && this.#demands.enforced.some(({ key }) => fullCounters.has(key))) return 'blocked';
     const { ledger, metrics } = this.#admission.parts;
     const clusters = this.#admission.clustersOf(this.#request);
-    const open = clusters === null ? null : clusters.find((demand) => ledger.hasRoom(demand));
+    const open = clusters === null ? null : clusters.find((demand) => ledger.hasCapacity(demand));
     if (open === undefined) {
       this.#full = (clusters ?? []).map(({ key }) => key);
       if (this.#waitingSince !== null) this.#waitFor(clusters ?? []);
       const { cluster, onUnavailable } = this.#request.decision;
       return cluster === null && onUnavailable === 'fallback' ? 'full' : 'blocked';
     }
-    const { taken, full } = ledger.take(this.#demands.enforced);
-    if (taken === null) {
+    const { acquired, full } = ledger.take(this.#demands.enforced);
+    if (acquired === null) {
       this.#full = full;
       for (const key of full) fullCounters.add(key);
       return full.some((key) => key.startsWith('group:')) ? 'full' : 'blocked';
     }
-    this.#taken = taken;
-    if (open !== null) this.#cluster = ledger.take([open]).taken;
+    this.#acquired = acquired;
+    if (open !== null) this.#cluster = ledger.take([open]).acquired;
     if (this.#waitingSince !== null) {
       const waited = this.#endWait();
       metrics.waited();
@@ -389,7 +389,7 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
       return false;
     }
     metrics.admittedAnyway();
-    this.#taken = ledger.adopt(this.#demands.enforced);
+    this.#acquired = ledger.adopt(this.#demands.enforced);
     this.#waited = `${this.#fullText()}; ${this.#waitText(waited)}; not held longer as the database is unavailable`;
     return true;
   }
@@ -443,7 +443,7 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
       this.#cluster = ledger.adopt([demand]);
       return null;
     }
-    this.#cluster = ledger.take([demand]).taken;
+    this.#cluster = ledger.take([demand]).acquired;
     if (this.#cluster !== null) return null;
     this.#full = [demand.key];
     return this.refusal();
@@ -452,15 +452,15 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
   bind(queryId: string, cluster: string): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    const taken = [this.#taken, this.#observed, this.#cluster].filter((one) => one !== null);
-    if (taken.length > 0) this.#admission.parts.running.bind(queryId, cluster, taken);
+    const acquired = [this.#acquired, this.#observed, this.#cluster].filter((one) => one !== null);
+    if (acquired.length > 0) this.#admission.parts.running.bind(queryId, cluster, acquired);
   }
 
   release(): void {
     if (this.#isOver) return;
     this.#isOver = true;
     if (this.#waitingSince !== null) this.#waited = `${this.#fullText()}; ${this.#waitText(this.#endWait())}`;
-    this.#taken?.release();
+    this.#acquired?.release();
     this.#observed?.release();
     this.#cluster?.release();
   }
@@ -479,7 +479,7 @@ class SubmissionSlots implements QuerySlots, WaitingSubmission {
   #missing(): readonly SlotDemand[] {
     const clusters = this.#request === null ? null : this.#admission.clustersOf(this.#request);
     const { ledger } = this.#admission.parts;
-    const isFull = clusters !== null && !clusters.some((demand) => ledger.hasRoom(demand));
+    const isFull = clusters !== null && !clusters.some((demand) => ledger.hasCapacity(demand));
     return [...this.#demands.enforced, ...(isFull ? clusters : [])];
   }
 

@@ -43,7 +43,7 @@ const MAX_NOTED = 2_000;
 
 interface Running {
   readonly cluster: string;
-  readonly taken: readonly AcquiredSlots[];
+  readonly slots: readonly AcquiredSlots[];
   /** Monotonic milliseconds. */
   readonly since: number;
   lastSeen: number;
@@ -114,9 +114,9 @@ export class RunningSlots {
     this.#onGone = listener;
   }
 
-  bind(queryId: string, cluster: string, taken: readonly AcquiredSlots[]): void {
+  bind(queryId: string, cluster: string, slots: readonly AcquiredSlots[]): void {
     const entry = this.#running.get(queryId);
-    this.#set(queryId, cluster, entry === undefined ? taken : [...entry.taken, ...taken], entry?.isNoted ?? false);
+    this.#set(queryId, cluster, entry === undefined ? slots : [...entry.slots, ...slots], entry?.isNoted ?? false);
   }
 
   /**
@@ -149,7 +149,7 @@ export class RunningSlots {
    * @param take counts slots regardless of limits
    * @param mark position of `EndedQueryRepository` from which their ends are read; null: unchanged
    */
-  inherit(queries: readonly SlotQuery[], take: (keys: readonly string[]) => AcquiredSlots, mark: number | null): void {
+  takeOver(queries: readonly SlotQuery[], take: (keys: readonly string[]) => AcquiredSlots, mark: number | null): void {
     if (queries.length === 0) return;
     this.#mark ??= mark;
     for (const { queryId, cluster, keys } of queries) {
@@ -230,9 +230,9 @@ export class RunningSlots {
     const rows = await slotQueries.ofReplica(replica);
     const own = new Set(rows.map(({ queryId }) => queryId));
     for (const [queryId, { isNoted }] of this.#running) {
-      if (isNoted && !own.has(queryId)) for (const taken of this.#forget(queryId)?.taken ?? []) taken.release();
+      if (isNoted && !own.has(queryId)) for (const slots of this.#forget(queryId)?.slots ?? []) slots.release();
     }
-    this.inherit(
+    this.takeOver(
       rows.filter(({ queryId }) => !this.#surplus.has(queryId)),
       take,
       null,
@@ -246,9 +246,9 @@ export class RunningSlots {
     const rows = [...this.#surplus.keys()];
     if ((await slotQueries.remove(replica, rows)) < rows.length) await endedQueries.put(rows);
     for (const queryId of rows) {
-      const taken = this.#surplus.get(queryId) ?? [];
+      const slots = this.#surplus.get(queryId) ?? [];
       this.#surplus.delete(queryId);
-      for (const one of taken) one.release();
+      for (const one of slots) one.release();
     }
   }
 
@@ -304,23 +304,23 @@ export class RunningSlots {
     for (const queryId of silent) if ((times.get(queryId) ?? 0) < since - LATE_RENEWAL_MS) this.#end(queryId);
   }
 
-  #set(queryId: string, cluster: string, taken: readonly AcquiredSlots[], isNoted: boolean): void {
+  #set(queryId: string, cluster: string, slots: readonly AcquiredSlots[], isNoted: boolean): void {
     const { clock } = this.#dependencies;
     const entry = this.#running.get(queryId);
     if (entry === undefined && this.#running.size >= MAX_QUERIES) {
       const [oldest] = this.#running.keys();
       if (oldest !== undefined) this.#end(oldest);
     }
-    if (taken.length > 0 && (entry?.taken.length ?? 0) === 0) this.#holding += 1;
+    if (slots.length > 0 && (entry?.slots.length ?? 0) === 0) this.#holding += 1;
     this.#running.set(queryId, {
       cluster,
-      taken,
+      slots,
       since: entry?.since ?? clock.monotonic(),
       lastSeen: clock.now(),
       isNoted,
     });
     if (isNoted) return;
-    if (taken.length === 0) this.#freshOthers.add(queryId);
+    if (slots.length === 0) this.#freshOthers.add(queryId);
     else {
       this.#freshOthers.delete(queryId);
       this.#fresh.add(queryId);
@@ -331,9 +331,9 @@ export class RunningSlots {
     const running = this.#forget(queryId);
     if (running === undefined) return;
     if (running.isNoted) {
-      this.#surplus.set(queryId, running.taken);
+      this.#surplus.set(queryId, running.slots);
       this.#onGone();
-    } else for (const taken of running.taken) taken.release();
+    } else for (const slots of running.slots) slots.release();
   }
 
   #forget(queryId: string): Running | undefined {
@@ -342,12 +342,12 @@ export class RunningSlots {
     this.#running.delete(queryId);
     this.#fresh.delete(queryId);
     this.#freshOthers.delete(queryId);
-    if (running.taken.length > 0) this.#holding -= 1;
+    if (running.slots.length > 0) this.#holding -= 1;
     return running;
   }
 }
 
 /** Counters of a query's slots, without tokens, which are not released. */
-function keysOf({ taken }: Running): readonly string[] {
-  return taken.flatMap((one) => one.keys.filter((key) => !key.startsWith('rate:')));
+function keysOf({ slots }: Running): readonly string[] {
+  return slots.flatMap((one) => one.keys.filter((key) => !key.startsWith('rate:')));
 }

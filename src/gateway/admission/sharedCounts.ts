@@ -13,7 +13,7 @@ export interface SharedCountsDependencies {
 }
 
 /** Polling interval of the database. */
-const LOOK_MS = 10_000;
+const REFRESH_MS = 10_000;
 
 interface Counts {
   /** Slots in use by group or limit: `group:etl`, `limit:team/analysts`. */
@@ -32,22 +32,22 @@ export class SharedCounts implements AdmissionCounts {
   /** Null: unknown. */
   #counts: Counts | null = null;
   #timer: NodeJS.Timeout | null = null;
-  #looking: Promise<void> | null = null;
+  #refreshing: Promise<void> | null = null;
 
   constructor(dependencies: SharedCountsDependencies) {
     this.#dependencies = dependencies;
   }
 
   start(): void {
-    this.#timer = setInterval(() => void this.look(), LOOK_MS).unref();
+    this.#timer = setInterval(() => void this.refresh(), REFRESH_MS).unref();
   }
 
   /** Writes local rejections to the database, and stops. */
   async stop(): Promise<void> {
     if (this.#timer !== null) clearInterval(this.#timer);
     this.#timer = null;
-    await this.#looking;
-    await this.look();
+    await this.#refreshing;
+    await this.refresh();
   }
 
   group(name: string): AdmissionCount | null {
@@ -74,15 +74,15 @@ export class SharedCounts implements AdmissionCounts {
   }
 
   /** Reads the database now. Never rejects. */
-  look(): Promise<void> {
-    this.#looking ??= this.#read()
+  refresh(): Promise<void> {
+    this.#refreshing ??= this.#read()
       .catch((error: unknown) => {
         this.#dependencies.logger.debug({ err: error }, 'failed to read counts of limits');
       })
       .finally(() => {
-        this.#looking = null;
+        this.#refreshing = null;
       });
-    return this.#looking;
+    return this.#refreshing;
   }
 
   #count(key: string, isCounted: boolean, waiting: readonly string[]): AdmissionCount | null {

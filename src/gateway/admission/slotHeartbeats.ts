@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { type LeasedSlots, SHORT_BEAT_MS } from '../../admission/leasedSlots.ts';
+import { type LeasedSlots, SHORT_HEARTBEAT_MS } from '../../admission/leasedSlots.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { SlotQueryRepository } from '../../store/slotQueryRepository.ts';
 import type { SlotRepository } from '../../store/slotRepository.ts';
@@ -50,7 +50,7 @@ export class SlotHeartbeats {
   #beating: Promise<void> | null = null;
   #nextQuestion = 0;
   /** Time of the next publication of ends, or null. */
-  #sayAt: number | null = null;
+  #publishAt: number | null = null;
   #isStopped = false;
   #isFailing = false;
   /** True if another replica may count queries of this one, or this one may have to count more than it knows. */
@@ -60,8 +60,8 @@ export class SlotHeartbeats {
     this.#dependencies = dependencies;
     dependencies.ledger.onDue(() => this.wake());
     dependencies.running.onExternalEnd(() => {
-      if (this.#sayAt !== null) return;
-      this.#sayAt = dependencies.clock.monotonic() + SAY_MS;
+      if (this.#publishAt !== null) return;
+      this.#publishAt = dependencies.clock.monotonic() + SAY_MS;
       this.wake();
     });
     dependencies.running.onGone(() => {
@@ -84,7 +84,7 @@ export class SlotHeartbeats {
       ledger.dueIn ?? Number.POSITIVE_INFINITY,
       deadReplicas.dueIn,
       mayHear ? this.#questionIn() : Number.POSITIVE_INFINITY,
-      this.#sayAt === null ? Number.POSITIVE_INFINITY : this.#in(this.#sayAt),
+      this.#publishAt === null ? Number.POSITIVE_INFINITY : this.#in(this.#publishAt),
     );
     if (soonest === Number.POSITIVE_INFINITY) return;
     const delay = this.#isFailing ? Math.max(FAILED_MS, soonest) : soonest;
@@ -136,12 +136,12 @@ export class SlotHeartbeats {
     try {
       if (this.#isUncertain || deadReplicas.wasPaused) await running.reconcile(deadReplicas.take);
       this.#isUncertain = false;
-      if (this.#sayAt !== null && this.#in(this.#sayAt) === 0) {
-        this.#sayAt = null;
+      if (this.#publishAt !== null && this.#in(this.#publishAt) === 0) {
+        this.#publishAt = null;
         await running.publish();
       }
       if (this.#questionIn() === 0) {
-        const pause = ledger.isScarce ? HEAR_MS : ledger.holdsAllUnused ? LAST_SLOTS_MS : SHORT_BEAT_MS;
+        const pause = ledger.isScarce ? HEAR_MS : ledger.holdsAllUnused ? LAST_SLOTS_MS : SHORT_HEARTBEAT_MS;
         this.#nextQuestion = this.#dependencies.clock.monotonic() + pause;
         if (running.isWatching) await running.exchange();
         if (ledger.holdsUnused) ledger.noteWaitingElsewhere(await repository.waitingElsewhere(replica));
@@ -149,11 +149,11 @@ export class SlotHeartbeats {
       if (deadReplicas.dueIn === 0) {
         // Not covered by heartbeats: queries without slots, and ends that other replicas wait for.
         if (!running.isWatching) await running.exchange();
-        await deadReplicas.look();
+        await deadReplicas.poll();
       }
       await running.noteLate();
-      for (let beat = ledger.begin(); beat !== null; beat = ledger.begin()) {
-        const { keys, decide, commit, fail } = beat;
+      for (let heartbeat = ledger.begin(); heartbeat !== null; heartbeat = ledger.begin()) {
+        const { keys, decide, commit, fail } = heartbeat;
         try {
           await repository.exchange(replica, keys, (...rows) => {
             // The process was paused since they were recorded: the lease must not be renewed before they are.

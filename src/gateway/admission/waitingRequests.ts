@@ -2,7 +2,7 @@ import type { EventEmitter } from 'node:events';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { AdmissionWait } from './admission.ts';
 
-const MAX_HELD = 10_000;
+const MAX_WAITING = 10_000;
 
 const tooMany: Refusal = {
   reason: 'overloaded',
@@ -112,10 +112,10 @@ class WaitingRequest {
 }
 
 /** Separate from methods with access to the request: the closure would keep the request in memory. */
-function follow(turn: Promise<Refusal | null>, held: WaitingRequest): void {
+function follow(turn: Promise<Refusal | null>, waiting: WaitingRequest): void {
   turn.then(
-    (refusal) => held.settle(refusal),
-    (error: unknown) => held.fail(error as Error),
+    (refusal) => waiting.settle(refusal),
+    (error: unknown) => waiting.fail(error as Error),
   );
 }
 
@@ -125,7 +125,7 @@ export class WaitingRequests {
   readonly #limit: number;
 
   /** @param limit maximum number of waiting requests */
-  constructor(limit: number = MAX_HELD) {
+  constructor(limit: number = MAX_WAITING) {
     this.#limit = limit;
   }
 

@@ -210,7 +210,7 @@ const MAX_CONDITIONS = 50;
 
 /** Admission checks for explanations; default: none. */
 export interface ExplainedAdmission {
-  readonly hasRoom?: HasCapacity;
+  readonly hasCapacity?: HasCapacity;
   /** The limits that a submission would wait for now, or null. */
   readonly whyItWaits?: (submission: {
     readonly decision: GroupDecision;
@@ -259,8 +259,8 @@ export function requestExplanation(
     const refusal: Refusal | null =
       conflict === null ? userRefusal(sender) : { reason: 'header_conflict', message: conflict, queryId: null };
     const routing = refusal === null ? routed : { ...routed, refused: { refusal, rule: null } };
-    const hasRoom: HasCapacity = (cluster) => admission.hasRoom?.(cluster) ?? true;
-    const explanation = explainRouting(current, routing, defaultGroup, began, hasRoom);
+    const hasCapacity: HasCapacity = (cluster) => admission.hasCapacity?.(cluster) ?? true;
+    const explanation = explainRouting(current, routing, defaultGroup, began, hasCapacity);
     const { decision, refused } = routing;
     // Only submissions wait, except statements of transactions and calls of kill_query.
     const mayWait = refused === null && began === null && request.isSubmission && !isKill(request);

@@ -35,7 +35,7 @@ export function unknownTransaction(id: string): Refusal {
 }
 
 /** The refusal of a submission whose response names a query id that its cluster may not own. */
-export function foreignQueryId(queryId: string, cluster: string, conflict: 'owned' | 'tooMany'): Refusal {
+export function conflictingQueryId(queryId: string, cluster: string, conflict: 'owned' | 'tooMany'): Refusal {
   const why =
     conflict === 'owned'
       ? 'which belongs to another cluster'

@@ -42,7 +42,7 @@ export function chooseTarget(
   login: string | null = null,
 ): Target | NoTarget {
   const choice = chooser.choose(current, decision, request, excluded, login);
-  const candidates = toStoredChoice(current, choice.takers, choice.cluster, excluded, (group) =>
+  const candidates = toStoredChoice(current, choice.eligible, choice.cluster, excluded, (group) =>
     chooser.strategyOf(current, group),
   );
   if (choice.cluster !== null) {
@@ -85,14 +85,14 @@ export function outgoingRequest(
   decision: GroupDecision | null,
   body: OutgoingRequest['body'],
 ): OutgoingRequest {
-  const { headers, settings, heldAudiences } = parts;
+  const { headers, settings, localAudiences } = parts;
   const byRules = decision === null ? null : setHeadersOf(decision);
   const set = forwardedUser === undefined ? byRules : withUser(parts, forwardedUser, byRules);
   const lines = headers.forCluster(request, kind === 'submission', set);
   return {
     method,
     target: rawTarget,
-    headers: heldAudiences === null ? lines : withoutHeldToken(request.rawHeaders, lines, heldAudiences),
+    headers: localAudiences === null ? lines : withoutLocalToken(request.rawHeaders, lines, localAudiences),
     body,
     headersTimeout: settings.asyncTimeout,
   };
@@ -140,7 +140,7 @@ export function requestTo(
 }
 
 /** The lines without a token of a service account that only the gateway may use. */
-function withoutHeldToken(raw: readonly string[], lines: string[], audiences: readonly string[]): string[] {
+function withoutLocalToken(raw: readonly string[], lines: string[], audiences: readonly string[]): string[] {
   const values = headerValues(raw, 'authorization');
   if (!values.some((value) => holdsServiceAccountToken(value, audiences))) return lines;
   return lines.flatMap((name, index) =>

@@ -43,7 +43,7 @@ const MAX_OF_RULES = 16;
 const OF_PROTOCOL = ['User', 'Catalog', 'Schema', 'Client-Tags', 'Client-Info', 'Routing-Group'] as const;
 
 /** Names in lower case of the headers of which a value is kept wherever a request has one. */
-export function keptHeaders(names: ProductNames): readonly string[] {
+export function recordedHeaders(names: ProductNames): readonly string[] {
   let keys = keysByNames.get(names);
   if (keys === undefined) {
     keys = OF_PROTOCOL.map((name) => names.headerKey(name));
@@ -63,7 +63,7 @@ export function isSecretHeader(name: string): boolean {
   return SECRET.test(name);
 }
 
-export interface SeenRequest {
+export interface StorableRequest {
   readonly headers: RawHeaders;
   readonly path: string;
   /** Null: there is no query string. */
@@ -81,12 +81,12 @@ export class RequestFacts {
   readonly #ofRules = new WeakMap<RuleSet, readonly string[]>();
 
   constructor(names: ProductNames) {
-    this.#ofProtocol = keptHeaders(names);
+    this.#ofProtocol = recordedHeaders(names);
     this.#preparedKey = names.headerKey('Prepared-Statement');
   }
 
   /** @param rules those active; null for none */
-  of({ headers, path, query, body }: SeenRequest, rules: RuleSet | null): StoredRequest {
+  of({ headers, path, query, body }: StorableRequest, rules: RuleSet | null): StoredRequest {
     const values: Record<string, string | null> = {};
     const unkept: string[] = [];
     const keep = (name: string, isNotedWhereAbsent: boolean): void => {
@@ -146,10 +146,10 @@ export function conditionsOf(
   if (present === undefined) return [];
   const condition = present.condition.slice(0, MAX_CONDITION_LENGTH);
   const values = readValues(present.condition, request, { names, analyzeRequest: request.user !== null });
-  return [{ ...present, condition, values: values.filter(mayBeKept) }];
+  return [{ ...present, condition, values: values.filter(isStorable) }];
 }
 
-function mayBeKept({ source }: ReadValue): boolean {
+function isStorable({ source }: ReadValue): boolean {
   if (source === null) return false;
   const header = headerName(source);
   return header === null || !isSecretHeader(header);
@@ -192,17 +192,17 @@ export interface WayToCluster {
 }
 
 /** A decision, or what is known of a query that was rejected before there was one. */
-export type KeptDecision =
+export type StoredRoute =
   | GroupDecision
   | (Omit<GroupDecision, 'decidedBy' | 'onUnavailable'> & Pick<StoredDecision, 'decidedBy'>);
 
-const MAX_KEPT_GROUPS = 64;
+const MAX_STORED_GROUPS = 64;
 
 /**
  * A decision as it is kept with the query: `StoredDecision` as JSON. What the rules did is put in as a text that decisions by
  * the same values share.
  */
-export function decisionText(decision: KeptDecision, way: WayToCluster): string {
+export function decisionText(decision: StoredRoute, way: WayToCluster): string {
   const { cluster, fallback, steps, attempts, admission = null, queuedAs, request, membership, mapping } = way;
   const { refused, conditions = [], times, choice = null } = way;
   const { stored } = decision.trace;
@@ -232,7 +232,7 @@ export function decisionText(decision: KeptDecision, way: WayToCluster): string 
 }
 
 function storedGroups({ source, groups, note }: Membership['sources'][number]): StoredUserGroups {
-  const first = groups.slice(0, MAX_KEPT_GROUPS);
+  const first = groups.slice(0, MAX_STORED_GROUPS);
   const more = groups.length - first.length;
   return { source, groups: first, ...(more > 0 ? { more } : {}), ...(note === undefined ? {} : { note }) };
 }
@@ -412,7 +412,7 @@ export class QueryRecorder {
     const error = refusalError(reason);
     if (error === null) return refusal;
     const nowhere = { cluster: null, fallback: false, steps: null, attempts: null };
-    const decision: KeptDecision = {
+    const decision: StoredRoute = {
       ...{ group: '', cluster: null, rule, decidedBy: 'userMapping', trace: noTrace },
       ...undecided,
     };
@@ -435,7 +435,7 @@ export class QueryRecorder {
     queuedAs: string | undefined,
     { text: queryText }: BodyStart,
     facts: QueryFacts,
-    decision: KeptDecision,
+    decision: StoredRoute,
     way: WayToCluster,
     end: Pick<RejectedQuery, 'state' | 'error'>,
   ): string {

@@ -5,7 +5,7 @@ import type { QueryOutcomes } from '../outcomes/queryOutcomes.ts';
 import type { RunningQueries } from '../ownership/runningQueries.ts';
 
 /** A response to a submission holds its id within this many bytes. */
-export const MAX_HELD_BYTES = 65_536;
+export const MAX_BUFFERED_BYTES = 65_536;
 
 /** Query id found in the first bytes of a response. */
 export type IdSearch = { readonly id: string } | 'absent' | 'incomplete';
@@ -38,7 +38,7 @@ function detached(part: string): string {
 }
 
 /** Bytes of an encoded response that are decoded at most: its next URI and its error stand there. */
-const MAX_DECODED_BYTES = MAX_HELD_BYTES;
+const MAX_DECODED_BYTES = MAX_BUFFERED_BYTES;
 /** Less is not the start of a response that is longer than the limit: the next URI may stand behind it. */
 const MIN_DECODED_BYTES = 4096;
 /** Precision with which the input is found that decodes to the limit. */
@@ -186,7 +186,7 @@ export class ResponseWatch {
   #head: Buffer[] = [];
   /** Bytes of the response so far. */
   #size = 0;
-  #state: 'undecided' | 'goesOn' | 'last' | 'silent' = 'undecided';
+  #state: 'undecided' | 'continues' | 'last' | 'silent' = 'undecided';
   /** True if rows are looked for: no one saw some of the query before. */
   #seeksRows = false;
   #hasRows = false;
@@ -210,7 +210,7 @@ export class ResponseWatch {
 
   /** The start of the response has been read: its client will ask again. */
   noteNext(): void {
-    this.#state = 'goesOn';
+    this.#state = 'continues';
     this.#notes.runningQueries.noteActivity(this.#queryId, this.#cluster, this.#method === 'POST');
     this.#onNext?.();
   }
@@ -235,22 +235,22 @@ export class ResponseWatch {
   data(chunk: Buffer): void {
     if (this.#seeksRows && this.#encoding === '') this.#seekRows(chunk);
     this.#size += chunk.length;
-    if (this.#state === 'undecided') this.#look(chunk);
+    if (this.#state === 'undecided') this.#scan(chunk);
     else this.#reader?.push(chunk);
   }
 
   end(): void {
     if (this.#state === 'undecided') this.#decide();
     const { outcomes } = this.#notes;
-    if (this.#state === 'goesOn') outcomes.page(this.#queryId, this.#cluster, this.#size, this.#hasRows);
+    if (this.#state === 'continues') outcomes.page(this.#queryId, this.#cluster, this.#size, this.#hasRows);
     else if (this.#state === 'last') {
       outcomes.end(this.#queryId, this.#cluster, this.#size, this.#reader?.end() ?? null, this.#hasRows);
     }
   }
 
-  #look(chunk: Buffer): void {
+  #scan(chunk: Buffer): void {
     // Nearly always it stands in the first piece: nothing has to be kept then.
-    if (this.#size === chunk.length && this.#encoding === '' && standsIn(chunk)) {
+    if (this.#size === chunk.length && this.#encoding === '' && hasNextUri(chunk)) {
       this.noteNext();
       return;
     }
@@ -262,7 +262,7 @@ export class ResponseWatch {
       const start = this.#method === 'POST' ? decodeStart(Buffer.concat(this.#head), this.#encoding) : null;
       this.#head = [];
       this.#hasRows = true;
-      if (start === null || standsIn(start)) this.noteNext();
+      if (start === null || hasNextUri(start)) this.noteNext();
       else this.#noteLast();
     }
   }
@@ -288,7 +288,7 @@ export class ResponseWatch {
     this.#head = [];
     const page = this.#encoding === '' ? bytes : decodedPage(bytes, this.#encoding);
     if (this.#seeksRows && this.#encoding !== '' && page !== null) this.#hasRows = rowsBeginIn(page);
-    if (page === null || standsIn(page)) {
+    if (page === null || hasNextUri(page)) {
       this.noteNext();
       return;
     }
@@ -310,7 +310,7 @@ export class ResponseWatch {
 function decodedPage(bytes: Buffer, encoding: string): Buffer | null {
   if (bytes.length > HEAD_BYTES) {
     const start = decodeStart(bytes.subarray(0, PEEKED_BYTES), encoding);
-    if (start === null || standsIn(start)) return start;
+    if (start === null || hasNextUri(start)) return start;
   }
   return decodeStart(bytes, encoding);
 }
@@ -324,7 +324,7 @@ function rowsBeginIn(page: Buffer): boolean {
   return false;
 }
 
-function standsIn(page: Buffer): boolean {
+function hasNextUri(page: Buffer): boolean {
   const head = page.subarray(0, HEAD_BYTES);
   if (head.includes(NEXT, 0, 'latin1')) return true;
   return head.includes('"nextUri"', 0, 'latin1') && PRETTY_NEXT.test(head.toString('latin1'));

@@ -12,7 +12,7 @@ import type { ExchangeParts } from '../dataPlane.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { isOwnFault, isReset } from '../upstreams/clusterError.ts';
 import { type AttemptFailure, type BufferedResponse, Exchange, type ExchangeEnd } from './exchange.ts';
-import { foreignQueryId, overloaded, unknownTransaction, unreachableOwner } from './exchangeRefusals.ts';
+import { conflictingQueryId, overloaded, unknownTransaction, unreachableOwner } from './exchangeRefusals.ts';
 import {
   chooseTarget,
   type Destination,
@@ -25,7 +25,7 @@ import {
 } from './outgoingRequests.ts';
 import type { SubmissionRoute } from './queryRecorder.ts';
 import type { RespondingCluster } from './responseHeaders.ts';
-import { decodeStart, findId, MAX_HELD_BYTES, namesNext, ResponseWatch } from './responseWatch.ts';
+import { decodeStart, findId, MAX_BUFFERED_BYTES, namesNext, ResponseWatch } from './responseWatch.ts';
 import { type Submission, waitNote } from './submission.ts';
 
 /**
@@ -211,7 +211,7 @@ export class SubmissionExchange extends Exchange {
   protected override inspect(buffered: Readonly<BufferedResponse>): void {
     const text = this.#textOf(buffered);
     const match = text === null ? 'absent' : findId(text);
-    if (match === 'incomplete' && !buffered.isWhole && buffered.size < MAX_HELD_BYTES) return;
+    if (match === 'incomplete' && !buffered.isWhole && buffered.size < MAX_BUFFERED_BYTES) return;
     this.decide();
     // A follow-up could not name an id that is not plausible.
     if (typeof match === 'string' || text === null || this.#target === null || !isPlausible(match.id)) this.release();
@@ -247,7 +247,7 @@ export class SubmissionExchange extends Exchange {
       if (conflict !== null) {
         // Nothing of the response reaches the client, who would ask the owner next.
         ownership.conflict(name, queryId, conflict);
-        this.#replaceBy(foreignQueryId(queryId, name, conflict.kind));
+        this.#replaceBy(conflictingQueryId(queryId, name, conflict.kind));
         return;
       }
     }
@@ -347,6 +347,6 @@ export class SubmissionExchange extends Exchange {
       if (decoded === null) return null;
       bytes = decoded;
     } else if (headers['content-type'] === undefined && bytes[0] !== 0x7b) return null;
-    return bytes.toString('latin1', 0, MAX_HELD_BYTES);
+    return bytes.toString('latin1', 0, MAX_BUFFERED_BYTES);
   }
 }

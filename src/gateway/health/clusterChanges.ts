@@ -13,7 +13,7 @@ export interface ClusterChange {
   readonly active: boolean;
 }
 
-interface Kept {
+interface ClusterHistory {
   readonly changes: readonly ClusterChange[];
   /** Monotonic time at which it was deactivated, or first seen so; null while it is active. */
   readonly offSince: number | null;
@@ -28,7 +28,7 @@ const MAX_REASON = 300;
  */
 export class ClusterChanges {
   readonly #clock: Clock;
-  readonly #clusters = new Map<string, Kept>();
+  readonly #clusters = new Map<string, ClusterHistory>();
 
   constructor(table: RoutingTableHolder, clock: Clock) {
     this.#clock = clock;

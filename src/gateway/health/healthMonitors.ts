@@ -22,7 +22,7 @@ export interface CheckTime {
   /** Wall clock of its end, in milliseconds. */
   readonly checkedAt: number;
   /** Monotonic time of its start, in milliseconds: its counts include earlier queries. */
-  readonly askedAt: number;
+  readonly requestedAt: number;
 }
 
 /**
@@ -35,7 +35,7 @@ export function nextVerdict(
   streak: Streak,
   result: CheckResult,
   thresholds: { readonly failureThreshold: number; readonly successThreshold: number },
-  { checkedAt, askedAt }: CheckTime,
+  { checkedAt, requestedAt }: CheckTime,
 ): { readonly verdict: HealthVerdict; readonly streak: Streak } {
   const { health } = result;
   if (health === 'inconclusive') {
@@ -67,7 +67,7 @@ export function nextVerdict(
       running: result.running ?? null,
       workers: result.workers ?? null,
       queuedByUser: result.queuedByUser ?? null,
-      countsAsOf: result.queued === undefined && result.running === undefined ? null : askedAt,
+      countsAsOf: result.queued === undefined && result.running === undefined ? null : requestedAt,
     },
   };
 }
@@ -201,7 +201,7 @@ export class ClusterMonitor {
     this.#streak = noStreak;
     this.#era++;
     this.#soon = SOON_MS;
-    metrics.takenOut.inc({ cluster: this.#cluster, cause });
+    metrics.ejections.inc({ cluster: this.#cluster, cause });
     this.#publish({ ...health, status: 'UNHEALTHY', reason });
     this.schedule(this.#ejectionDelay(now) ?? SOON_MS);
   }
@@ -213,13 +213,13 @@ export class ClusterMonitor {
     const members = groups.get(clusters.get(this.#cluster)?.routingGroup ?? '') ?? [];
     let active = 0;
     let ejected = 0;
-    let takers = 0;
+    let eligible = 0;
     for (const member of members) {
       if (member.active) active++;
       if (member.health.ejection === 'ejected') ejected++;
-      if (takesNewQueries(member)) takers++;
+      if (takesNewQueries(member)) eligible++;
     }
-    return (ejected + 1) * 100 <= maxEjectionPercent * active && (takers > 1 || maxEjectionPercent === 100);
+    return (ejected + 1) * 100 <= maxEjectionPercent * active && (eligible > 1 || maxEjectionPercent === 100);
   }
 
   /** The current ejections; null after a long time of success. */
@@ -249,27 +249,27 @@ export class ClusterMonitor {
   async #check(): Promise<void> {
     const { clock, metrics } = this.#dependencies;
     const era = this.#era;
-    const askedAt = clock.monotonic();
+    const requestedAt = clock.monotonic();
     const result = await this.#ask();
     if (this.#stopped.signal.aborted) return;
     metrics.checks.inc({ cluster: this.#cluster, found: result.health.toLowerCase() });
-    metrics.duration.observe((clock.monotonic() - askedAt) / 1_000);
+    metrics.duration.observe((clock.monotonic() - requestedAt) / 1_000);
     if (era !== this.#era) {
       this.schedule(this.#soon ?? SOON_MS);
       return;
     }
     const before = this.#health();
     if (before === undefined) return;
-    const time = { checkedAt: clock.now(), askedAt };
+    const time = { checkedAt: clock.now(), requestedAt };
     const next = nextVerdict(before, this.#streak, result, this.#settings, time);
     this.#streak = next.streak;
-    const verdict = this.#heldBack(next.verdict, result.health);
+    const verdict = this.#withEjection(next.verdict, result.health);
     this.#publish(verdict);
     this.schedule(this.#ejectionDelay(clock.monotonic()) ?? this.#delay(verdict));
   }
 
   /** The verdict of a check; never HEALTHY while the cluster is ejected. */
-  #heldBack(verdict: HealthVerdict, found: CheckResult['health']): HealthVerdict {
+  #withEjection(verdict: HealthVerdict, found: CheckResult['health']): HealthVerdict {
     // A starting cluster is a new process.
     if (found === 'PENDING') this.#ejections = null;
     const now = this.#dependencies.clock.monotonic();
@@ -460,7 +460,7 @@ export class HealthMonitors {
     credentials.report(cluster, null);
     for (const result of ['healthy', 'unhealthy', 'pending', 'inconclusive'])
       metrics.checks.remove({ cluster, found: result });
-    for (const cause of ['connection', 'server_errors']) metrics.takenOut.remove({ cluster, cause });
+    for (const cause of ['connection', 'server_errors']) metrics.ejections.remove({ cluster, cause });
     metrics.preventions.remove({ cluster });
   }
 }
@@ -480,7 +480,7 @@ function monitorMetrics(registry: Registry) {
       buckets: [0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30],
       registers,
     }),
-    takenOut: new Counter({
+    ejections: new Counter({
       name: 'engine_gateway_cluster_taken_out_total',
       help: 'How often real requests took a cluster out, by cause: connection (connections that failed) or server_errors (answers 5xx in a row).',
       labelNames: ['cluster', 'cause'],

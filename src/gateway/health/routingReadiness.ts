@@ -21,13 +21,13 @@ export function routingReadinessOf(
 ): () => RoutingReadiness {
   let loadedAt: number | null = null;
   let wasReady = false;
-  const look = (): void => {
+  const check = (): void => {
     if (loadedAt === null && table.current.version > 0 && isLoaded()) loadedAt = clock.monotonic();
   };
-  look();
-  table.onChange(look);
+  check();
+  table.onChange(check);
   return () => {
-    look();
+    check();
     const unchecked = [...table.current.clusters.values()]
       .filter((cluster) => cluster.health.checkedAt === null)
       .map((cluster) => cluster.name);

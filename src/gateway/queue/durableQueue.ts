@@ -33,7 +33,7 @@ import {
   storedSubmission,
 } from './storedSubmission.ts';
 
-const MAX_HELD = 20_000;
+const MAX_QUERIES = 20_000;
 /** Timeout for storing a query, after which its client is rejected. */
 const PUT_TIMEOUT_MS = 5_000;
 /** Time without a heartbeat after which a replica counts as dead. */
@@ -41,11 +41,11 @@ export const REPLICA_TTL_MS = 15_000;
 /** Time without a poll after which a query is dropped, as in engines. */
 const ABANDONED_AFTER_MS = 300_000;
 /** Time without a poll after which a query is only forwarded when its client polls again: the client may be gone. */
-const ASLEEP_AFTER_MS = 30_000;
+const SUSPEND_AFTER_MS = 30_000;
 /** Maximum age of the last poll's time in the database. */
 const TOUCH_AFTER_MS = 60_000;
 /** Retention of a cluster's response for repeated polls. */
-const RESPONSE_KEPT_MS = 600_000;
+const RESPONSE_RETENTION_MS = 600_000;
 /** Age of the last poll at which orphaned rows are deleted. */
 const ORPHAN_AFTER_MS = 900_000;
 /** Interval of deletions of old rows. */
@@ -106,7 +106,7 @@ interface LocalQuery {
   touchedAt: number;
   stage: 'waiting' | 'submitting' | 'ended';
   /** True while it waits for its client's poll, not for its turn. */
-  isAsleep: boolean;
+  isSuspended: boolean;
   /** True if its client cancelled it while it was being forwarded. */
   isCancelled: boolean;
   putBacks: number;
@@ -125,7 +125,7 @@ const unavailable: Refusal = {
 };
 const full: Refusal = {
   reason: 'queue_full',
-  message: `This gateway holds ${MAX_HELD} waiting queries already; send the query again later.`,
+  message: `This gateway holds ${MAX_QUERIES} waiting queries already; send the query again later.`,
   queryId: null,
 };
 const killed: Refusal = {
@@ -182,7 +182,7 @@ export class DurableQueue {
       turn.catch(() => undefined);
       return { id: null, refusal };
     };
-    if (this.#queries.size >= MAX_HELD) return rejection(full);
+    if (this.#queries.size >= MAX_QUERIES) return rejection(full);
     const id = this.#ids.next(clock.now());
     const request = key.seal('request', id, encodeSubmission(storedSubmission(proxied, submission)));
     const query = this.#newQuery(id, since, giveUp, wait, stateOf(submission, wait.place));
@@ -238,7 +238,7 @@ export class DurableQueue {
    */
   async adopt(row: QueuedQueryRow): Promise<boolean> {
     const { repository, replica, clock, logger } = this.#dependencies;
-    if (this.#stopping || this.#queries.size >= MAX_HELD) return false;
+    if (this.#stopping || this.#queries.size >= MAX_QUERIES) return false;
     if (this.#queries.has(row.id)) return true;
     await this.renew();
     if (!(await repository.adopt(row.id, row.replica, replica))) return false;
@@ -368,10 +368,10 @@ export class DurableQueue {
     const now = clock.monotonic();
     const silent: string[] = [];
     const touched: LocalQuery[] = [];
-    const asleep: string[] = [];
+    const suspended: string[] = [];
     for (const query of this.#queries.values()) {
       if (query.stage !== 'waiting') continue;
-      if (query.isAsleep) asleep.push(query.id);
+      if (query.isSuspended) suspended.push(query.id);
       if (query.polls.size > 0) query.polledAt = now;
       if (now >= query.deadline) {
         query.noteLate?.();
@@ -390,7 +390,7 @@ export class DurableQueue {
         logger.info({ queryId: id }, 'queued query dropped; not polled for 5 minutes');
         this.drop(id, 'ABANDONED');
       }
-      if (asleep.length > 0) await this.#wakeAsked(asleep);
+      if (suspended.length > 0) await this.#resumePolled(suspended);
     } catch (error) {
       logger.debug({ err: error }, 'queue maintenance failed');
     }
@@ -423,7 +423,7 @@ export class DurableQueue {
     if (now < this.#tidyAt || now - this.#usedAt > 2 * ORPHAN_AFTER_MS) return;
     this.#tidyAt = now + TIDY_MS;
     try {
-      await repository.forgetResponses(RESPONSE_KEPT_MS);
+      await repository.forgetResponses(RESPONSE_RETENTION_MS);
       await repository.deleteAbandoned(ORPHAN_AFTER_MS);
     } catch (error) {
       logger.debug({ err: error }, 'failed to delete old rows of the queue');
@@ -470,7 +470,7 @@ export class DurableQueue {
       polledAt: now,
       touchedAt: now,
       stage: 'waiting',
-      isAsleep: false,
+      isSuspended: false,
       isCancelled: false,
       putBacks: 0,
       outcome: null,
@@ -488,7 +488,7 @@ export class DurableQueue {
       query.polledAt = clock.monotonic();
       responses.waiting(late, query.id, lateToken, query.polledAt - query.since, query.state);
     });
-    if (query.isAsleep) {
+    if (query.isSuspended) {
       this.#wake(query).catch((error: unknown) =>
         this.#dependencies.logger.debug({ err: error, queryId: query.id }, 'wake-up of queued query deferred'),
       );
@@ -523,7 +523,7 @@ export class DurableQueue {
       (refusal) => {
         if (signal.aborted || query.stage !== 'waiting') return;
         if (refusal !== null) void this.#end(query, 'waiting', refusal);
-        else if (this.#isAsleep(query)) void this.#sleep(query);
+        else if (this.#isUnpolled(query)) void this.#suspend(query);
         else this.#submit(query);
       },
       (error: unknown) => {
@@ -535,26 +535,26 @@ export class DurableQueue {
     );
   }
 
-  #isAsleep({ polls, polledAt }: LocalQuery): boolean {
-    return polls.size === 0 && this.#dependencies.clock.monotonic() - polledAt >= ASLEEP_AFTER_MS;
+  #isUnpolled({ polls, polledAt }: LocalQuery): boolean {
+    return polls.size === 0 && this.#dependencies.clock.monotonic() - polledAt >= SUSPEND_AFTER_MS;
   }
 
   /**
    * Puts an admitted query to sleep, as its client may be gone: others go first. It requests admission again, with its
    * position, when its client polls it, here or at another replica.
    */
-  async #sleep(query: LocalQuery): Promise<void> {
+  async #suspend(query: LocalQuery): Promise<void> {
     query.slots?.release();
     query.slots = null;
-    query.isAsleep = true;
-    await this.#wakeAsked([query.id]);
+    query.isSuspended = true;
+    await this.#resumePolled([query.id]);
   }
 
   /** Wakes queries that were polled at any replica. */
-  async #wakeAsked(ids: readonly string[]): Promise<void> {
+  async #resumePolled(ids: readonly string[]): Promise<void> {
     const { repository, logger } = this.#dependencies;
     try {
-      const silent = new Set(await repository.unpolled(ids, ASLEEP_AFTER_MS));
+      const silent = new Set(await repository.unpolled(ids, SUSPEND_AFTER_MS));
       for (const id of ids) {
         const query = this.#queries.get(id);
         if (query !== undefined && !silent.has(id)) await this.#wake(query);
@@ -567,8 +567,8 @@ export class DurableQueue {
   /** The client of a query polls it again. Rejects while the database is unavailable; then it stays asleep. */
   async #wake(query: LocalQuery): Promise<void> {
     const { repository, replica, clock } = this.#dependencies;
-    if (!query.isAsleep) return;
-    query.isAsleep = false;
+    if (!query.isSuspended) return;
+    query.isSuspended = false;
     query.polledAt = clock.monotonic();
     try {
       const stored = this.#opened(query.id, await repository.request(query.id, replica));
@@ -576,7 +576,7 @@ export class DurableQueue {
       if (stored === null) this.#release(query);
       else this.#admit(query, stored);
     } catch (error) {
-      query.isAsleep = true;
+      query.isSuspended = true;
       throw error;
     }
   }
@@ -666,7 +666,7 @@ export class DurableQueue {
     from: 'waiting' | 'submitting',
     end: Refusal | StoredOutcome,
     engineId: string | null = null,
-    sent: StoredSubmission | null = null,
+    submitted: StoredSubmission | null = null,
   ): Promise<void> {
     const { repository, key, replica, responses, ends, clock } = this.#dependencies;
     const { id } = query;
@@ -677,7 +677,7 @@ export class DurableQueue {
     }
     query.stage = 'ended';
     const refusal = outcome.kind === 'refusal' ? outcome.refusal : null;
-    const submission = refusal === null ? null : (sent ?? (await this.#readBack(id)));
+    const submission = refusal === null ? null : (submitted ?? (await this.#readBack(id)));
     const answer = key.seal('answer', id, encodeOutcome(outcome));
     const state = engineId === null ? 'failed' : 'submitted';
     const stored = this.#persist('end', id, () => repository.end(id, replica, from, { state, engineId, answer }));

@@ -14,7 +14,7 @@ export type KillResponse =
 export interface QueuedKillsDependencies {
   readonly repository: QueuedQueryRepository;
   readonly owners: Pick<QueuedOwners, 'haveSameCredentials'>;
-  readonly room: Pick<DurableQueue, 'drop'>;
+  readonly queue: Pick<DurableQueue, 'drop'>;
 }
 
 /** Calls of kill_query for queries that are or were queued: engines do not know their ids. */
@@ -31,7 +31,7 @@ export class QueuedKills {
    * @param id in the statement
    */
   async kill(proxied: ProxiedRequest, body: BodyStart, user: string | null, id: string): Promise<KillResponse> {
-    const { repository, room, owners } = this.#dependencies;
+    const { repository, queue, owners } = this.#dependencies;
     try {
       const row = await repository.get(id);
       if (row === null) return rejection('unknown_query', id, 'no query of this id waits, or waited in the last days.');
@@ -42,7 +42,7 @@ export class QueuedKills {
         const why = `it waits, and was sent by another user or with other credentials; an administrator can take it out (DELETE /api/queue/${id}).`;
         return rejection('denied', id, why);
       }
-      if (!room.drop(id)) {
+      if (!queue.drop(id)) {
         if (row.isHeld) await repository.setCommand(id, 'drop');
         else await repository.remove(id);
       }

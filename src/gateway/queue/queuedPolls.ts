@@ -21,7 +21,7 @@ export interface PollResponses {
   waiting(proxied: ProxiedRequest, id: string, token: number, waitedMs: number, state: QueuedState): void;
   outcome(proxied: ProxiedRequest, id: string, outcome: StoredOutcome): void;
   /** Responds that the query is unknown, or removed. */
-  gone(proxied: ProxiedRequest, id: string): void;
+  unknown(proxied: ProxiedRequest, id: string): void;
   /** Responds to a kill_query call that removed a queued query. */
   killed(proxied: ProxiedRequest, id: string): void;
   /** Rejects; the message is about the query. */

@@ -75,7 +75,7 @@ export class QueueResponses implements PollResponses {
     this.#dependencies.responses.send(proxied, status, headers, body);
   }
 
-  gone(proxied: ProxiedRequest, id: string): void {
+  unknown(proxied: ProxiedRequest, id: string): void {
     const message = `Query ${id} does not wait here: it was cancelled, was not asked for in ${abandonedText}, or its first answer was taken long ago.`;
     this.reject(proxied, id, 'unknown_query', message);
   }
@@ -97,8 +97,8 @@ export interface QueuedRequestsDependencies {
   readonly key: QueueKey;
   readonly paths: ProxiedPaths;
   readonly repository: QueuedQueryRepository;
-  readonly room: DurableQueue;
-  readonly foreign: RemotePolls;
+  readonly queue: DurableQueue;
+  readonly remotePolls: RemotePolls;
   readonly polls: PollResponses;
   readonly responses: OwnResponse;
   readonly followUp: (proxied: ProxiedRequest, id: string) => void;
@@ -118,7 +118,7 @@ export class QueuedRequests {
   }
 
   serve(proxied: ProxiedRequest, id: string): void {
-    const { key, paths, room, foreign, responses } = this.#dependencies;
+    const { key, paths, queue, remotePolls, responses } = this.#dependencies;
     const { method, target, statementPath } = proxied;
     const base = statementPath ? paths.statementPathOf(target.path) : null;
     if (base === null) {
@@ -136,11 +136,11 @@ export class QueuedRequests {
       case 'GET':
       case 'HEAD': {
         const holdMs = maxWaitOf(target.query, POLL_MS);
-        if (!room.poll(proxied, id, parts.token, holdMs)) foreign.hold(proxied, id, parts.token, holdMs);
+        if (!queue.poll(proxied, id, parts.token, holdMs)) remotePolls.hold(proxied, id, parts.token, holdMs);
         return;
       }
       case 'DELETE':
-        if (room.drop(id)) responses.send(proxied, 204, [], '');
+        if (queue.drop(id)) responses.send(proxied, 204, [], '');
         else this.#later(proxied, id, (row) => this.#cancel(proxied, row));
         return;
       default: {
@@ -151,10 +151,10 @@ export class QueuedRequests {
   }
 
   async #cancel(proxied: ProxiedRequest, row: QueuedQueryRow | null): Promise<void> {
-    const { room, responses, followUp } = this.#dependencies;
+    const { queue, responses, followUp } = this.#dependencies;
     if (row?.state === 'waiting') await this.#drop(row);
     else if (row?.state === 'submitted' && row.engineId !== null) {
-      const next = nextTargetOf(room.outcomeOf(row));
+      const next = nextTargetOf(queue.outcomeOf(row));
       if (next !== null) {
         followUp({ ...proxied, target: next, rawTarget: targetText(next) }, row.engineId);
         return;
@@ -164,8 +164,8 @@ export class QueuedRequests {
   }
 
   async #drop({ id, isHeld }: QueuedQueryRow): Promise<void> {
-    const { repository, room } = this.#dependencies;
-    if (room.drop(id)) return;
+    const { repository, queue } = this.#dependencies;
+    if (queue.drop(id)) return;
     if (isHeld) await repository.setCommand(id, 'drop');
     else await repository.remove(id);
   }
@@ -174,7 +174,7 @@ export class QueuedRequests {
   async #about(proxied: ProxiedRequest, id: string, row: QueuedQueryRow | null): Promise<void> {
     const { responses, polls, followUp, owners } = this.#dependencies;
     if (row === null) {
-      polls.gone(proxied, id);
+      polls.unknown(proxied, id);
       return;
     }
     const { engineId, state } = row;
@@ -218,7 +218,7 @@ export class QueuedRequests {
     const { id, engineId, group, waitingMs } = row;
     if (engineId !== null) return { state: 'submitted', engineId };
     if (row.state === 'failed') return { state: 'failed' };
-    const position = this.#dependencies.room.placeOf(id)?.position() ?? null;
+    const position = this.#dependencies.queue.placeOf(id)?.position() ?? null;
     return { state: 'waiting', group, waitedMs: waitingMs, position };
   }
 

@@ -7,7 +7,7 @@ import type { DurableQueue } from './durableQueue.ts';
 import { type PollResponses, QueuedPolls, type QueuedState } from './queuedPolls.ts';
 
 /** Polling interval of queries at other replicas with local requests, to detect that they do not wait any more. */
-const LOOK_MS = 250;
+const SWEEP_MS = 250;
 /** Batching delay for reads of unknown rows. */
 const READ_MS = 10;
 /** Maximum age of a row when a request arrives: deleted rows are not in any poll. */
@@ -21,7 +21,7 @@ const TOUCH_AFTER_MS = 15_000;
 
 export interface RemotePollsDependencies {
   readonly repository: QueuedQueryRepository;
-  readonly room: Pick<DurableQueue, 'poll' | 'adopt' | 'endLost' | 'outcomeOf'>;
+  readonly queue: Pick<DurableQueue, 'poll' | 'adopt' | 'endLost' | 'outcomeOf'>;
   readonly responses: PollResponses;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -32,7 +32,7 @@ interface Watched {
   row: QueuedQueryRow | null;
   /** Monotonic milliseconds of the last read, and of the last request. */
   readAt: number;
-  heldAt: number;
+  polledAt: number;
 }
 
 /**
@@ -47,8 +47,8 @@ export class RemotePolls {
   readonly #touched = new Map<string, number>();
   #timer: NodeJS.Timeout | null = null;
   #timerAt = Number.POSITIVE_INFINITY;
-  #nextLook = 0;
-  #isLooking = false;
+  #nextSweep = 0;
+  #isSweeping = false;
 
   constructor(dependencies: RemotePollsDependencies) {
     this.#dependencies = dependencies;
@@ -64,11 +64,11 @@ export class RemotePolls {
         responses.waiting(proxied, id, token, 0, unknownState);
         return;
       }
-      watched = { polls: new QueuedPolls(), row: null, readAt: Number.NEGATIVE_INFINITY, heldAt: now };
+      watched = { polls: new QueuedPolls(), row: null, readAt: Number.NEGATIVE_INFINITY, polledAt: now };
       this.#watched.set(id, watched);
     }
-    watched.heldAt = now;
-    watched.polls.hold(proxied, token, Math.max(holdMs, LOOK_MS), (late, lateToken) =>
+    watched.polledAt = now;
+    watched.polls.hold(proxied, token, Math.max(holdMs, SWEEP_MS), (late, lateToken) =>
       this.#responseLate(late, id, lateToken),
     );
     if (now - watched.readAt >= READ_AGAIN_MS) this.#unread.add(id);
@@ -90,9 +90,9 @@ export class RemotePolls {
   }
 
   #schedule(): void {
-    if (this.#isLooking || this.#watched.size === 0) return;
+    if (this.#isSweeping || this.#watched.size === 0) return;
     const now = this.#dependencies.clock.monotonic();
-    const at = this.#unread.size > 0 ? Math.min(this.#nextLook, now + READ_MS) : this.#nextLook;
+    const at = this.#unread.size > 0 ? Math.min(this.#nextSweep, now + READ_MS) : this.#nextSweep;
     if (this.#timer !== null) {
       if (this.#timerAt <= at) return;
       clearTimeout(this.#timer);
@@ -101,9 +101,9 @@ export class RemotePolls {
     this.#timer = setTimeout(
       () => {
         this.#timer = null;
-        this.#isLooking = true;
-        void this.#look().finally(() => {
-          this.#isLooking = false;
+        this.#isSweeping = true;
+        void this.#sweep().finally(() => {
+          this.#isSweeping = false;
           this.#schedule();
         });
       },
@@ -111,7 +111,7 @@ export class RemotePolls {
     );
   }
 
-  async #look(): Promise<void> {
+  async #sweep(): Promise<void> {
     const { repository, clock, logger } = this.#dependencies;
     const unread = [...this.#unread];
     this.#unread.clear();
@@ -120,7 +120,7 @@ export class RemotePolls {
         const rows = new Map((await repository.many(unread)).map((row) => [row.id, row]));
         for (const id of unread) await this.#settle(id, rows.get(id) ?? null);
       }
-      if (clock.monotonic() < this.#nextLook) return;
+      if (clock.monotonic() < this.#nextSweep) return;
       const ids = this.#forgetIdle();
       if (ids.length > 0) {
         for (const row of await repository.settled(ids)) await this.#settle(row.id, row);
@@ -128,10 +128,10 @@ export class RemotePolls {
       }
     } catch (error) {
       for (const id of unread) this.#unread.add(id);
-      this.#nextLook = clock.monotonic() + LOOK_MS;
+      this.#nextSweep = clock.monotonic() + SWEEP_MS;
       logger.debug({ err: error }, 'failed to read rows of queued queries');
     } finally {
-      if (clock.monotonic() >= this.#nextLook) this.#nextLook = clock.monotonic() + LOOK_MS;
+      if (clock.monotonic() >= this.#nextSweep) this.#nextSweep = clock.monotonic() + SWEEP_MS;
     }
   }
 
@@ -139,41 +139,41 @@ export class RemotePolls {
   #forgetIdle(): readonly string[] {
     const now = this.#dependencies.clock.monotonic();
     const ids: string[] = [];
-    for (const [id, { polls, row, heldAt }] of this.#watched) {
-      if (polls.size === 0 && now - heldAt >= KNOWN_MS) this.#watched.delete(id);
+    for (const [id, { polls, row, polledAt }] of this.#watched) {
+      if (polls.size === 0 && now - polledAt >= KNOWN_MS) this.#watched.delete(id);
       else if (polls.size > 0 && row !== null) ids.push(id);
     }
     return ids;
   }
 
   async #settle(id: string, row: QueuedQueryRow | null): Promise<void> {
-    const { room, responses } = this.#dependencies;
+    const { queue, responses } = this.#dependencies;
     const watched = this.#watched.get(id);
     if (watched === undefined) return;
     watched.row = row;
     watched.readAt = this.#dependencies.clock.monotonic();
     if (row === null) {
       this.#watched.delete(id);
-      watched.polls.respondAll((proxied) => responses.gone(proxied, id));
+      watched.polls.respondAll((proxied) => responses.unknown(proxied, id));
     } else if (row.state === 'waiting' && !row.isHeld) {
-      if (await room.adopt(row)) this.#moveToRoom(id, watched);
-    } else if (row.state === 'submitting' && !row.isHeld) await room.endLost(row);
+      if (await queue.adopt(row)) this.#moveToQueue(id, watched);
+    } else if (row.state === 'submitting' && !row.isHeld) await queue.endLost(row);
     else if (row.state === 'submitted' || row.state === 'failed') {
       this.#watched.delete(id);
-      const outcome = room.outcomeOf(row);
+      const outcome = queue.outcomeOf(row);
       watched.polls.respondAll((proxied) => {
-        if (outcome === null) responses.gone(proxied, id);
+        if (outcome === null) responses.unknown(proxied, id);
         else responses.outcome(proxied, id, outcome);
       });
     }
   }
 
   /** The query is adopted here: its requests get its result. */
-  #moveToRoom(id: string, watched: Watched): void {
-    const { room, responses } = this.#dependencies;
+  #moveToQueue(id: string, watched: Watched): void {
+    const { queue, responses } = this.#dependencies;
     this.#watched.delete(id);
     watched.polls.respondAll((proxied, token) => {
-      if (room.poll(proxied, id, token, LOOK_MS)) return;
+      if (queue.poll(proxied, id, token, SWEEP_MS)) return;
       const { row } = watched;
       responses.waiting(proxied, id, token, row?.waitingMs ?? 0, row === null ? unknownState : stateOf(row));
     });

@@ -57,7 +57,7 @@ export function storedSubmission(
     clientPrefixes,
     certificateUser,
     user,
-    decision: { ...decision, trace: keptTrace(decision.trace) },
+    decision: { ...decision, trace: storedTrace(decision.trace) },
     body: body.bytes,
   };
 }
@@ -71,7 +71,7 @@ export function encodeSubmission({ body, ...rest }: StoredSubmission): Buffer {
 export function decodeSubmission(bytes: Buffer): StoredSubmission {
   const end = bytes.indexOf(NEWLINE);
   const rest = JSON.parse(bytes.toString('utf8', 0, end)) as Omit<StoredSubmission, 'body'>;
-  const decision = { ...rest.decision, trace: keptTrace(rest.decision.trace) };
+  const decision = { ...rest.decision, trace: storedTrace(rest.decision.trace) };
   return { ...rest, decision, body: bytes.subarray(end + 1) };
 }
 
@@ -79,7 +79,7 @@ export function decodeSubmission(bytes: Buffer): StoredSubmission {
  * The trace without its entries: with thousands of rules these are far longer than the query. A replica of an earlier
  * version stores nothing of it.
  */
-function keptTrace({ stored }: Partial<DecisionTrace>): DecisionTrace {
+function storedTrace({ stored }: Partial<DecisionTrace>): DecisionTrace {
   return { rules: [], stored: stored ?? null };
 }
 

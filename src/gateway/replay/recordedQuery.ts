@@ -12,7 +12,7 @@ import type { AnalyzeRequest } from '../../sql/analyzeRequest.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
 import type { ReplayedRow } from '../../store/historyReplay.ts';
 import { membershipOf } from '../analysis/requestAnalyzer.ts';
-import { keptHeaders } from '../exchanges/queryRecorder.ts';
+import { recordedHeaders } from '../exchanges/queryRecorder.ts';
 import type { ReplaySettings } from './replayJob.ts';
 
 export interface RecordedQueryContext {
@@ -128,7 +128,7 @@ export class RecordedQuery implements RecordedRequest {
     if (facts !== undefined) {
       const value = Object.hasOwn(facts.headers, name) ? facts.headers[name] : undefined;
       if (value !== undefined) return value;
-      return keptHeaders(names).includes(name) && facts.unkept?.includes(name) !== true ? null : undefined;
+      return recordedHeaders(names).includes(name) && facts.unkept?.includes(name) !== true ? null : undefined;
     }
     // Queries of earlier versions: the header follows from the router that decided.
     if (name !== names.headerKey('Routing-Group')) return undefined;

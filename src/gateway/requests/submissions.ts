@@ -211,21 +211,21 @@ export class Submissions {
     const { responses } = this.#parts;
     const queue = this.#queue;
     const handOver: HandOver | null =
-      queue?.room.canKeep(submission) === true
+      queue?.queue.canKeep(submission) === true
         ? {
             after: wait.hold ?? DEFAULT_QUEUE.holdMs,
             take: (turn, giveUp) =>
               void responses.guard(proxied, async () => {
                 const begun = { wait, turn, giveUp, since: proxied.startedAt, slots: wait.slots ?? null };
-                const entered = await queue.room.enter(proxied, submission, begun);
+                const entered = await queue.queue.enter(proxied, submission, begun);
                 // A client that is gone will never ask for it.
                 if (proxied.response.destroyed) {
-                  if (entered.id !== null) queue.room.drop(entered.id);
+                  if (entered.id !== null) queue.queue.drop(entered.id);
                 } else if (entered.id !== null) {
                   exchange.noteQueued(entered.id);
                   queue.responses.waiting(proxied, entered.id, 0, entered.waitedMs, entered.state);
                   // It cannot be kept there.
-                } else if (entered.refusal.reason === 'queue_unavailable' && wait.whenUnkept?.() === null)
+                } else if (entered.refusal.reason === 'queue_unavailable' && wait.whenNotStored?.() === null)
                   exchange.start();
                 else exchange.reject(entered.refusal);
               }),

@@ -81,9 +81,9 @@ export function requestHandler(options: GatewayServerOptions): RequestHandler {
       rejectFraming(request, response, fault);
       return;
     }
-    const foreignHost = hostCheck === null ? null : hostCheck(request);
-    if (foreignHost !== null) {
-      rejectHost(request, response, foreignHost);
+    const rejectedHost = hostCheck === null ? null : hostCheck(request);
+    if (rejectedHost !== null) {
+      rejectHost(request, response, rejectedHost);
       return;
     }
     const isProxied = dataPlane?.handles(request.url ?? '') === true;

@@ -5,7 +5,7 @@ import { buildConnector } from 'undici';
 const READ_BYTES = 16_384;
 const LENT_BYTES = 131_072;
 /** Maximum number of cached buffers for large responses. */
-const MAX_KEPT = 32;
+const MAX_CACHED = 32;
 
 /**
  * Returns a connector for connections that read without a new buffer for each read (docs/decisions/0019-lent-reads.md).
@@ -210,7 +210,7 @@ export class LentReads {
 
   #keep(): void {
     if (this.buffer === null || !this.#isFree || !this.#isLeft) return;
-    if (chunks.length < MAX_KEPT) chunks.push(this.buffer);
+    if (chunks.length < MAX_CACHED) chunks.push(this.buffer);
     this.buffer = null;
   }
 }
