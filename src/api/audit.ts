@@ -6,7 +6,7 @@ import { routingRule } from '../kinds/routingRule/kind.ts';
 import { auditText } from '../operator/audit/operatorAudit.ts';
 import type { ChangedThing } from '../operator/registry/resourceWrites.ts';
 import { absenceDigest } from '../operator/sources/resourceDigest.ts';
-import { type AuditEntry, type AuditFilter, type AuditSource, auditActions, auditSources } from '../store/audit.ts';
+import { type AuditEntry, type AuditFilter, auditActions, auditSources } from '../store/auditRepository.ts';
 import type { ApiContext, StoreContext } from './apiContext.ts';
 import { malformed, pathOf } from './errors.ts';
 import { routes } from './routes.ts';
@@ -57,7 +57,7 @@ const Filter = Type.Object({
   name: exact('Name that it is listed by.'),
   user: exact('Who called.'),
   manager: exact('Field manager.'),
-  source: Type.Optional(oneOf<AuditSource>(auditSources, 'Where the change came from.')),
+  source: Type.Optional(oneOf(auditSources, 'Where the change came from.')),
   match: Type.Optional(
     oneOf(
       ['exact', 'prefix'],

@@ -1,5 +1,4 @@
 import type { ResourceKey } from '../model/resource.ts';
-import type { AuditEntry, AuditFilter, AuditMark, SourceChange } from './audit.ts';
 import { batches, whereGiven, whereWithin } from './columns.ts';
 import { agedTable } from './deletion.ts';
 import { cutToWidth, storable } from './historyText.ts';
@@ -16,30 +15,81 @@ const BATCH = 50;
 type Row = Readonly<Record<string, string | number | null>>;
 
 /** Columns of the texts of an entry, with their widths in characters; without one as long as the text. */
-const texts: readonly (readonly [field: keyof AuditEntry & string, column: string, width?: number])[] = [
-  ['kind', 'kind', 64],
-  ['namespace', 'namespace', 253],
-  ['name', 'name', 256],
-  ['resource', 'resource', 253],
-  ['object', 'object', 512],
-  ['user', 'user_name', 256],
-  ['manager', 'manager', 256],
-  ['recognisedBy', 'recognised_by', 32],
-  ['address', 'address', 64],
-  ['call', 'call_text', 512],
-  ['requestId', 'request_id', 64],
-  ['before', 'before_text'],
-  ['after', 'after_text'],
-];
+const texts = {
+  kind: ['kind', 64],
+  namespace: ['namespace', 253],
+  name: ['name', 256],
+  resource: ['resource', 253],
+  object: ['object', 512],
+  user: ['user_name', 256],
+  manager: ['manager', 256],
+  recognisedBy: ['recognised_by', 32],
+  address: ['address', 64],
+  call: ['call_text', 512],
+  requestId: ['request_id', 64],
+  before: ['before_text', Number.POSITIVE_INFINITY],
+  after: ['after_text', Number.POSITIVE_INFINITY],
+} as const;
+const fields = Object.keys(texts) as (keyof typeof texts)[];
+
+/** Source of a change: `gateway` is the gateway itself, `database` another program that wrote into its tables. */
+export const auditSources = ['rest', 'kubernetes', 'file', 'database', 'gateway'] as const;
+export type AuditSource = (typeof auditSources)[number];
+
+export const auditActions = ['create', 'change', 'delete'] as const;
+
+/** Texts that each entry has, and those that may be null. */
+type Texts = Readonly<Record<'id' | 'kind' | 'namespace' | 'name' | 'resource' | 'object', string>>;
+type OtherTexts = Readonly<Record<Exclude<keyof typeof texts, keyof Texts> | 'digest', string | null>>;
+
+/**
+ * A row of `eg_audit`: one change (docs/authentication.md#audit), as `GET /api/audit` describes it. An entry that is inserted twice is
+ * there once; texts that do not fit are cut. `resource` is the name of its resource, empty without one; `before` and `after` are JSON;
+ * `digest` is that of what a call, or the gateway itself, left of a resource, null for other changes.
+ */
+export interface AuditEntry extends Texts, OtherTexts {
+  /** Milliseconds since 1970. */
+  readonly at: number;
+  readonly source: AuditSource;
+  readonly action: (typeof auditActions)[number];
+  readonly roles: readonly string[];
+}
+
+/** Filters of the audit; absent means any. Times in milliseconds, `from` inclusive, `to` exclusive. */
+export type AuditFilter = Partial<
+  Pick<AuditEntry, 'id' | 'kind' | 'namespace' | 'name' | 'source'> & Record<'user' | 'manager', string>
+> & {
+  /** Matching of texts: `prefix` matches the beginning of all but id and source. Default: exact. */
+  readonly match?: 'exact' | 'prefix';
+  readonly from?: number;
+  readonly to?: number;
+};
+
+/** Audit state of a resource of the source: a row of `eg_audited`. */
+export interface AuditMark extends ResourceKey {
+  readonly title: string;
+  readonly uid: string;
+  readonly digest: string;
+  /** Authors and times by field manager: JSON. */
+  readonly writers: string;
+  /** When that was noted, milliseconds since 1970. */
+  readonly noted: number;
+  /** JSON as entries have it. */
+  readonly state: string;
+}
+
+export interface SourceChange {
+  readonly key: ResourceKey;
+  /** New state; null: the resource is deleted. */
+  readonly to: AuditMark | null;
+  /** Null: no change, or one that a call recorded. */
+  readonly entry: AuditEntry | null;
+}
 
 /** `eg_audit`, which is only added to, and `eg_audited`. */
 export class AuditRepository extends agedTable('eg_audit', 'at') {
-  insert(entries: readonly AuditEntry[]): Promise<void> {
-    return this.database.run(async (knex) => {
-      for (const some of batches(entries, BATCH)) {
-        await knex(ENTRIES).insert(some.map(rowOf)).onConflict('id').ignore();
-      }
-    });
+  async insert(entry: AuditEntry): Promise<void> {
+    await this.database.run((knex) => knex(ENTRIES).insert(rowOf(entry)).onConflict('id').ignore());
   }
 
   /** Newest first. @param after the entry before the first one; null: begins with the newest */
@@ -118,16 +168,16 @@ function storableTexts(values: Readonly<Record<string, string | undefined>>) {
   return Object.fromEntries(Object.entries(values).map(([column, text]) => [column, text && storable(text)]));
 }
 
-function rowOf({ id, at, source, action, roles, digest, ...fields }: AuditEntry): Row {
-  const columns = texts.map(([field, column, width = Number.POSITIVE_INFINITY]) => {
-    const text = (fields as Readonly<Record<string, string | null>>)[field] ?? null;
-    return [column, text === null ? null : cutToWidth(text, width)];
+function rowOf({ id, at, source, action, roles, digest, ...entry }: AuditEntry): Row {
+  const columns = fields.map((field) => {
+    const [column, width] = texts[field];
+    return [column, entry[field] === null ? null : cutToWidth(entry[field], width)];
   });
   return { id, at, source, action, digest, roles: cutToWidth(roles.join(' '), 256), ...Object.fromEntries(columns) };
 }
 
 function entryOf({ id, at, source, action, roles, digest, ...columns }: Row): AuditEntry {
-  const fields = Object.fromEntries(texts.map(([field, column]) => [field, columns[column]]));
+  const values = Object.fromEntries(fields.map((field) => [field, columns[texts[field][0]]]));
   const rest = { id, at: Number(at), source, action, digest, roles: roles === '' ? [] : String(roles).split(' ') };
-  return { ...rest, ...fields } as unknown as AuditEntry;
+  return { ...rest, ...values } as unknown as AuditEntry;
 }

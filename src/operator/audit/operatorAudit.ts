@@ -5,7 +5,7 @@ import { API_FIELD_MANAGER, keyOf, keyText, type Resource, type ResourceKey } fr
 import { registryNameOf } from '../../model/resourceName.ts';
 import { Turns } from '../../model/turns.ts';
 import type { RulesFile } from '../../rules/ruleCompiler.ts';
-import type { AuditMark, SourceChange } from '../../store/audit.ts';
+import type { AuditMark, SourceChange } from '../../store/auditRepository.ts';
 import type { Fence } from '../../store/store.ts';
 import type { Leadership } from '../leadership/leadership.ts';
 import type { OperatorOptions } from '../operatorOptions.ts';
@@ -132,7 +132,7 @@ export class OperatorAudit {
     const rules = await thingsOf(this.#options.rulesFile());
     // Of two rules of a name the first is asked first.
     for (const rule of rules ?? []) things.getOrInsert(keyText(rule.key), rule);
-    // Things that exist when the audit begins are no change.
+    // Things that exist at first are no change.
     if (marks === null) {
       const all = [...things.values()].map((thing) => ({ key: thing.key, to: this.#markOf(thing), entry: null }));
       return await this.#record(all, fence);
