@@ -10,7 +10,7 @@ process.env.NODE_COMPILE_CACHE ??= resolve('.cache/compile');
 interface Suite {
   /** Files at once; 1: one after the other, for what is measured. */
   readonly workers: number;
-  /** Whether its files share a MariaDB, a PostgreSQL and control planes (`test/support/sharedServers.ts`). */
+  /** Whether its files share a MariaDB, a PostgreSQL, control planes and two Trinos (`test/support/sharedServers.ts`). */
   readonly sharesServers?: boolean;
   /** Whether it has a folder's `installBefore.ts`, which downloads what its files need before they run. */
   readonly downloads?: boolean;
@@ -62,7 +62,8 @@ export default defineConfig({
       suite('integration', 120, { workers: waiting, sharesServers: true, isolate: false }),
       suite('contract', 300, { workers: 1, sharesServers: true }),
       suite('operator', 120, { workers: waiting, sharesServers: true }),
-      suite('engine', 600, { workers: 2, downloads: true }),
+      // One after the other: their files share two Trinos, whose queries they count. What runs beside it is another suite.
+      suite('engine', 600, { workers: 1, downloads: true, sharesServers: true }),
       suite('migration', 300, { workers: 2, downloads: true }),
       suite('clients', 600, { workers: 1 }),
       suite('packaging', 180, { workers: 1, startsProgram: false }),

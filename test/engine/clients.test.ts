@@ -10,17 +10,18 @@ import type { QueryOutcome } from '../../src/api/responses/queries.ts';
 import type { UserCheck } from '../../src/gateway/health/healthCheck.ts';
 import { productNames } from '../../src/model/names.ts';
 import { requireComponent } from '../support/components.ts';
+import { postgresql } from '../support/databases.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
 import { openChecks } from '../support/healthChecks.ts';
-import { hasPostgresql, startPostgresql } from '../support/postgresql.ts';
-import type { TestServer } from '../support/serverProcess.ts';
+import { shareOf } from '../support/sharedServer.ts';
 import { cancel, follow, type QueryResults, runQuery, submit } from '../support/statementClient.ts';
 import { fetchAll, peakMegabytes } from './bigResult.ts';
-import { type ClientOutcome, type EngineClient, engineClients } from './clients.ts';
+import { type ClientOutcome, type EngineClient, engineClients, markQuery } from './clients.ts';
 import { type Distribution, installDistribution, missingTools } from './distribution.ts';
 import { type Front, startFront } from './front.ts';
-import { type ObjectStore, startObjectStore } from './objectStore.ts';
-import { BIG_ROWS, createIdleTables, idleCatalog, longQuery, queries, slowQuery } from './queries.ts';
+import { keysIn } from './objectStore.ts';
+import { BIG_ROWS, queries, slowQuery } from './queries.ts';
+import type { SharedTrino, TrinoPair } from './sharedTrinos.ts';
 import {
   type EngineRecord,
   engineRecord,
@@ -30,7 +31,6 @@ import {
   writtenBytes,
   writtenTime,
 } from './trinoQueries.ts';
-import { startTrino, type TrinoServer } from './trinoServer.ts';
 
 /** The metrics that METRICS asks for with `protocol.productName: Trino`. */
 const trinoMetrics = {
@@ -106,28 +106,18 @@ interface KeptQuery {
 const missing = await missingTools();
 const available = requireComponent('a tool of the engine suite', missing.length === 0, `install ${missing.join(', ')}`);
 
-describe.skipIf(!available || !hasPostgresql())('real clients, two replicas, two Trino servers', () => {
+describe.skipIf(!available || !postgresql.available())('real clients, two replicas, two Trino servers', () => {
   let distribution: Distribution;
-  let database: TestServer;
   let history: pg.Client;
-  let store: ObjectStore;
-  let trinos: readonly TrinoServer[] = [];
+  let bucket: string;
+  let trinos: readonly SharedTrino[] = [];
   let gateways: readonly GatewayProcess[] = [];
   let front: Front;
-  const alive = () => trinos.filter((trino) => !stopped.has(trino.name));
-  const stopped = new Set<string>();
 
   beforeAll(async () => {
     distribution = await installDistribution();
-    store = await startObjectStore(distribution);
-    [trinos, database] = await Promise.all([
-      Promise.all(
-        ['trino-a', 'trino-b'].map((name) => startTrino(name, distribution, store.files, store.settings, idleCatalog)),
-      ),
-      startPostgresql(),
-    ]);
-    for (const { url } of trinos) await createIdleTables(url);
-    const dataStore = await database.createDatabase();
+    ({ trinos, bucket } = await shareOf<TrinoPair>('trinoPair'));
+    const dataStore = await (await postgresql.start()).create();
     const { hostname, port, pathname } = new URL(dataStore.jdbcUrl.replace(/^jdbc:/, ''));
     const { user, password } = dataStore;
     history = new pg.Client({ host: hostname, port: Number(port), database: pathname.slice(1), user, password });
@@ -151,7 +141,6 @@ describe.skipIf(!available || !hasPostgresql())('real clients, two replicas, two
     await front?.close();
     await Promise.all(gateways.map((gateway) => gateway.stop()));
     await history?.end();
-    await Promise.all([...trinos.map((trino) => trino.kill()), database?.dispose(), store?.stop()]);
   });
 
   async function addClusters(gateway: string): Promise<void> {
@@ -174,10 +163,10 @@ describe.skipIf(!available || !hasPostgresql())('real clients, two replicas, two
     return names.filter((_, i) => Object.values(states[i] ?? {}).includes('HEALTHY'));
   }
 
-  /** Queries of all running servers by id, with the server's name. */
-  async function allQueries(): Promise<ReadonlyMap<string, ListedQuery & { readonly server: TrinoServer }>> {
+  /** Queries of all servers by id, with the server. */
+  async function allQueries(): Promise<ReadonlyMap<string, ListedQuery & { readonly server: SharedTrino }>> {
     const lists = await Promise.all(
-      alive().map(async (server) => (await listQueries(server)).map((query) => ({ ...query, server }))),
+      trinos.map(async (server) => (await listQueries(server)).map((query) => ({ ...query, server }))),
     );
     return new Map(lists.flat().map((query) => [query.queryId, query]));
   }
@@ -185,7 +174,7 @@ describe.skipIf(!available || !hasPostgresql())('real clients, two replicas, two
   test.each(['METRICS', 'JDBC', 'JMX', 'UI_API'] as const)(
     '%s checks a server and counts its queries',
     async (type) => {
-      const [trino] = trinos as readonly [TrinoServer];
+      const [trino] = trinos as readonly [SharedTrino];
       const headers = { 'X-Trino-User': 'ann' };
       const submitted = await fetch(`${trino.url}/v1/statement`, { method: 'POST', headers, body: slowQuery });
       let page = (await submitted.json()) as { readonly nextUri?: string; readonly stats: { readonly state: string } };
@@ -233,7 +222,8 @@ describe.skipIf(!available || !hasPostgresql())('real clients, two replicas, two
     }
 
     // Asked of the servers themselves: each ran to its end, or failed as it should.
-    const ran = async () => [...(await allQueries()).values()].filter((query) => !before.has(query.queryId));
+    const isNew = (query: ListedQuery) => !before.has(query.queryId) && query.query !== markQuery;
+    const ran = async () => [...(await allQueries()).values()].filter(isNew);
     await expect
       .poll(async () => (await ran()).map((query) => query.state).sort(), { timeout: 20_000 })
       .toEqual(queries.map(({ kind }) => (kind === 'failing' || kind === 'cancelled' ? 'FAILED' : 'FINISHED')).sort());
@@ -392,7 +382,7 @@ describe.skipIf(!available || !hasPostgresql())('real clients, two replicas, two
     const compared = ran.map(async (id) => {
       const outcome = outcomes.get(id);
       if (outcome == null) throw new Error(`there is no outcome of ${id}`);
-      return differences(outcome, await engineRecord(servers.get(id)?.server as TrinoServer, id)).map(
+      return differences(outcome, await engineRecord(servers.get(id)?.server as SharedTrino, id)).map(
         (difference) => `${id}: ${difference}`,
       );
     });
@@ -434,7 +424,7 @@ describe.skipIf(!available || !hasPostgresql())('real clients, two replicas, two
         }
       }
     }
-    expect(await store.keys()).toEqual([]);
+    expect(await keysIn(bucket)).toEqual([]);
   });
 
   test('a gigabyte of results passes through a replica that stays below 300 MB', async () => {
@@ -449,47 +439,5 @@ describe.skipIf(!available || !hasPostgresql())('real clients, two replicas, two
     expect(state).toBe('FINISHED');
     expect(bytes).toBeGreaterThan(1e9);
     expect(peak).toBeLessThan(300);
-  });
-
-  test('a stopped server fails only the queries that ran on it', async () => {
-    const [lost] = trinos.slice(1) as [TrinoServer];
-    const [, jdbc, python] = engineClients(distribution) as [EngineClient, EngineClient, EngineClient];
-    const [lostQuery] = await python.run(lost.url, [{ sql: 'SELECT 1' }]);
-    const lostSuffix = suffixOf(lostQuery?.queryId ?? '');
-    expect(lostSuffix).toMatch(/^[a-z0-9]{5}$/);
-    const before = await allQueries();
-    let finished = 0;
-    const count = () => {
-      finished += 1;
-    };
-    const work = (n: number) => Array.from({ length: n }, () => ({ sql: longQuery }));
-    // Spooled segments without a key are fetched through any server, also the one that stops, with any cluster that ran the query.
-    const direct = await startFront(
-      gateways.map(({ url }) => url),
-      true,
-    );
-    const runs = Promise.all([jdbc.run(direct.url, work(6), 3, count), python.run(direct.url, work(4), 2, count)]);
-    const running = async () =>
-      (await listQueries(lost)).filter((query) => query.state === 'RUNNING' && !before.has(query.queryId)).length;
-    await expect.poll(async () => finished > 0 && (await running()) > 0, { timeout: 300_000, interval: 50 }).toBe(true);
-    stopped.add(lost.name);
-    await lost.kill();
-
-    const outcomes = (await runs).flat();
-    await direct.close();
-    const failed = outcomes.filter((outcome) => outcome.error !== null);
-    const onLost = (outcome: ClientOutcome) => outcome.queryId !== null && suffixOf(outcome.queryId) === lostSuffix;
-    expect(failed.filter((outcome) => !onLost(outcome))).toEqual([]);
-    expect(failed.length).toBeGreaterThan(0);
-    const good = outcomes.filter((outcome) => outcome.error === null);
-    expect(new Set(good.map((outcome) => `${outcome.rows} ${outcome.digest}`)).size).toBeLessThanOrEqual(2);
-    expect(good.length).toBeGreaterThan(0);
-
-    const after = await python.run(
-      front.url,
-      Array.from({ length: 10 }, () => ({ sql: 'SELECT 1' })),
-      2,
-    );
-    expect(after.filter((outcome) => outcome.error !== null || onLost(outcome))).toEqual([]);
   });
 });

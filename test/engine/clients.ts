@@ -91,7 +91,17 @@ class ProgramClient implements EngineClient {
   }
 }
 
-/** Trino's command line: a process a query; a running query is cancelled by SIGINT. */
+/** Query that the command line runs after each but the last of a process: its row ends the rows of the one before. */
+export const markQuery = "SELECT 'end of a query'";
+const MARK_ROW = 'end of a query';
+
+/** A query with its position. */
+type Numbered = readonly [index: number, query: SuiteQuery];
+
+/**
+ * Trino's command line. Queries that succeed run in one process, with `markQuery` between them: to start one takes more processor
+ * time than to run its queries. Each other one has a process of its own; a running query is cancelled by SIGINT.
+ */
 class CommandLineClient implements EngineClient {
   readonly name = 'command line';
   readonly #java: string;
@@ -109,20 +119,26 @@ class CommandLineClient implements EngineClient {
     onOutcome: (outcome: ClientOutcome) => void = () => {},
   ): Promise<readonly ClientOutcome[]> {
     const outcomes: ClientOutcome[] = [];
-    const left = queries.entries();
+    const isAlone = ([, { kind }]: Numbered) => kind === 'failing' || kind === 'cancelled';
+    const numbered = [...queries.entries()];
+    const together = numbered.filter((each) => !isAlone(each));
+    const alone = numbered.filter(isAlone).map((each) => [each]);
+    const left = [...(together.length === 0 ? [] : [together]), ...alone].values();
     const work = async () => {
-      for (const [index, query] of left) {
-        const outcome = await this.#runOne(url, query, index);
-        outcomes.push(outcome);
-        onOutcome(outcome);
+      for (const run of left) {
+        for (const outcome of await this.#run(url, run)) {
+          outcomes.push(outcome);
+          onOutcome(outcome);
+        }
       }
     };
     await Promise.all(Array.from({ length: threads }, work));
     return outcomes.toSorted((a, b) => a.index - b.index);
   }
 
-  async #runOne(url: string, { sql, kind }: SuiteQuery, index: number): Promise<ClientOutcome> {
-    const source = `suite-cli-${index}`;
+  async #run(url: string, queries: readonly Numbered[]): Promise<readonly ClientOutcome[]> {
+    const source = `suite-cli-${queries[0]?.[0]}`;
+    const sql = queries.map(([, query]) => query.sql).join(`;\n${markQuery};\n`);
     const child = spawn(
       this.#java,
       [
@@ -135,13 +151,22 @@ class CommandLineClient implements EngineClient {
     const stdout: Buffer[] = [];
     child.stdout?.on('data', (chunk: Buffer) => stdout.push(chunk));
     const end = ended(child);
-    if (kind === 'cancelled') {
+    if (queries[0]?.[1].kind === 'cancelled') {
       await waitUntilRunning(url, source, end);
       child.kill('SIGINT');
     }
     const { code, stderr } = await end;
-    const rows = Buffer.concat(stdout).toString('utf8').split('\n').slice(0, -1);
-    return { index, queryId: null, rows: rows.length, digest: digestOf(rows), error: code === 0 ? null : stderr };
+    const parts: string[][] = [[]];
+    for (const row of Buffer.concat(stdout).toString('utf8').split('\n').slice(0, -1)) {
+      if (row === MARK_ROW) parts.push([]);
+      else parts.at(-1)?.push(row);
+    }
+    if (code === 0 && parts.length !== queries.length) throw new Error(`${parts.length} results of ${queries.length}`);
+    return queries.map(([index], position) => {
+      const rows = parts[position] ?? [];
+      const error = code === 0 ? null : stderr;
+      return { index, queryId: null, rows: rows.length, digest: digestOf(rows), error };
+    });
   }
 }
 

@@ -8,9 +8,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { certificateFolder, hasOpenssl } from '../support/certificates.ts';
 import { requireComponent } from '../support/components.ts';
 import { type SecureGatewayProcess, startSecureGatewayProcess } from '../support/secureGatewayProcess.ts';
+import { shareOf } from '../support/sharedServer.ts';
 import { type EngineClient, engineClients } from './clients.ts';
 import { installDistribution, missingTools } from './distribution.ts';
-import { startTrino, type TrinoServer } from './trinoServer.ts';
+import type { SharedTrino, TrinoPair } from './sharedTrinos.ts';
 
 const missing = await missingTools();
 const available = requireComponent('a tool of the engine suite', missing.length === 0, `install ${missing.join(', ')}`);
@@ -24,14 +25,13 @@ const noise = (bytes: number) =>
 describe.skipIf(!available || !hasOpenssl)('large headers', () => {
   const certificates = certificateFolder();
   const authority = certificates.authority('clients');
-  let trino: TrinoServer;
+  let trino: SharedTrino;
   let gateway: SecureGatewayProcess;
   let clients: readonly EngineClient[];
 
   beforeAll(async () => {
-    const distribution = await installDistribution();
-    clients = engineClients(distribution);
-    trino = await startTrino('trino-a', distribution);
+    clients = engineClients(await installDistribution());
+    [trino] = (await shareOf<TrinoPair>('trinoPair')).trinos;
     const config = {
       protocol: { productName: 'Trino' },
       monitor: { taskDelay: '1s', timeout: '10s' },
@@ -42,7 +42,6 @@ describe.skipIf(!available || !hasOpenssl)('large headers', () => {
   }, 540_000);
   afterAll(async () => {
     await gateway?.stop();
-    await trino?.kill();
     certificates.dispose();
   });
   const addresses = () => ({

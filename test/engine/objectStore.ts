@@ -9,8 +9,8 @@ export interface ObjectStore {
   readonly files: Readonly<Record<string, string>>;
   /** Lines of their `config.properties`: one secret for all, segments from a thousand rows, served by the coordinators. */
   readonly settings: Readonly<Record<string, string>>;
-  /** Keys of the objects that it holds. */
-  keys(): Promise<readonly string[]>;
+  /** Address of its bucket. */
+  readonly bucket: string;
   stop(): Promise<void>;
 }
 
@@ -52,10 +52,13 @@ export async function startObjectStore({ python }: Pick<Distribution, 'python'>)
       'protocol.spooling.retrieval-mode': 'coordinator_proxy',
       'protocol.spooling.inlining.max-rows': '1000',
     },
-    keys: async () => {
-      const listing = await (await fetch(`${url}/${BUCKET}?list-type=2`)).text();
-      return [...listing.matchAll(/<Key>([^<]*)<\/Key>/g)].map(([, key]) => key ?? '');
-    },
+    bucket: `${url}/${BUCKET}`,
     stop: () => server.stop('SIGKILL'),
   };
+}
+
+/** Keys of the objects in a bucket. */
+export async function keysIn(bucket: string): Promise<readonly string[]> {
+  const listing = await (await fetch(`${bucket}?list-type=2`)).text();
+  return [...listing.matchAll(/<Key>([^<]*)<\/Key>/g)].map(([, key]) => key ?? '');
 }

@@ -7,18 +7,18 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { requireComponent } from '../support/components.ts';
+import { postgresql } from '../support/databases.ts';
 import { until } from '../support/gateway.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
-import { hasPostgresql, startPostgresql } from '../support/postgresql.ts';
 import { declare, manifest, sharedSecret } from '../support/queueing.ts';
-import type { TestServer } from '../support/serverProcess.ts';
+import { shareOf } from '../support/sharedServer.ts';
 import { cancel, follow, runQuery, submit } from '../support/statementClient.ts';
 import { engineClients } from './clients.ts';
 import { type Distribution, installDistribution, missingTools, works } from './distribution.ts';
 import { type Front, startFront } from './front.ts';
-import { createIdleTables, idleCatalog, slowQuery } from './queries.ts';
+import { slowQuery } from './queries.ts';
+import type { TrinoPair } from './sharedTrinos.ts';
 import { listQueries, suffixOf } from './trinoQueries.ts';
-import { startTrino, type TrinoServer } from './trinoServer.ts';
 import { installMorePrograms, type MorePrograms, waitingClients } from './waitingClients.ts';
 
 const missing = await missingTools();
@@ -31,12 +31,11 @@ const statements = [
   'SELECT * FROM tpch.tiny.orders ORDER BY orderkey LIMIT 500',
 ];
 
-describe.skipIf(!available || !canBuildGo || !hasPostgresql())('limits and the queue before Trino', () => {
+describe.skipIf(!available || !canBuildGo || !postgresql.available())('limits and the queue before Trino', () => {
   let distribution: Distribution;
   let programs: MorePrograms;
-  let database: TestServer;
   let folder: string;
-  let trinos: readonly [TrinoServer, TrinoServer];
+  let trinos: TrinoPair['trinos'];
   let gateways: readonly GatewayProcess[] = [];
   let front: Front;
 
@@ -46,12 +45,8 @@ describe.skipIf(!available || !canBuildGo || !hasPostgresql())('limits and the q
     programs = await installMorePrograms();
     folder = await mkdtemp(join(tmpdir(), 'engine-queue-'));
     await mkdir(join(folder, 'resources'));
-    [trinos, database] = await Promise.all([
-      Promise.all([startTrino('trino-a', distribution, {}, {}, idleCatalog), startTrino('trino-b', distribution)]),
-      startPostgresql(),
-    ]);
-    await createIdleTables(trinos[0].url);
-    const dataStore = await database.createDatabase();
+    ({ trinos } = await shareOf<TrinoPair>('trinoPair'));
+    const dataStore = await (await postgresql.start()).create();
     const config = {
       ...sharedSecret,
       protocol: { productName: 'Trino' },
@@ -66,7 +61,6 @@ describe.skipIf(!available || !canBuildGo || !hasPostgresql())('limits and the q
   afterAll(async () => {
     await front?.close();
     await Promise.all(gateways.map((gateway) => gateway.stop()));
-    await Promise.all([...(trinos ?? []).map((trino) => trino.kill()), database?.dispose()]);
     if (folder !== undefined) await rm(folder, { recursive: true, force: true });
   });
 

@@ -9,11 +9,12 @@ import { requireComponent } from '../support/components.ts';
 import { until } from '../support/gateway.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
 import { send } from '../support/rawHttp.ts';
+import { shareOf } from '../support/sharedServer.ts';
 import { pathOf, type QueryResults } from '../support/statementClient.ts';
 import { engineClients } from './clients.ts';
 import { type Distribution, installDistribution, missingTools } from './distribution.ts';
+import type { SharedTrino, TrinoPair } from './sharedTrinos.ts';
 import { listQueries } from './trinoQueries.ts';
-import { startTrino, type TrinoServer } from './trinoServer.ts';
 
 const missing = await missingTools();
 const available = requireComponent('a tool of the engine suite', missing.length === 0, `install ${missing.join(', ')}`);
@@ -66,7 +67,7 @@ const clients = [null, 'Engine', 'Trino'].flatMap((named) =>
 describe.skipIf(!available)('headers of requests', () => {
   let folder: string;
   let distribution: Distribution;
-  let trino: TrinoServer;
+  let trino: SharedTrino;
   /** Of product name Trino. */
   let gateway: GatewayProcess;
   /** Without a product name: clusters get both names. */
@@ -74,10 +75,8 @@ describe.skipIf(!available)('headers of requests', () => {
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'request-headers-'));
-    // Without it, users cannot run queries as others.
-    const files = { 'access-control.properties': 'access-control.name=allow-all' };
     distribution = await installDistribution();
-    trino = await startTrino('trino-a', distribution, files);
+    [trino] = (await shareOf<TrinoPair>('trinoPair')).trinos;
     const start = async (name: string, more: object): Promise<GatewayProcess> => {
       const started = await startGateway({
         resources: { source: 'database' },
@@ -99,7 +98,6 @@ describe.skipIf(!available)('headers of requests', () => {
   }, 540_000);
   afterAll(async () => {
     await Promise.all([gateway?.stop(), unnamed?.stop()]);
-    await trino?.kill();
     await rm(folder, { recursive: true, force: true });
   });
 

@@ -14,8 +14,9 @@ import { until } from '../support/gateway.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
 import { manifest } from '../support/manifest.ts';
 import { send } from '../support/rawHttp.ts';
-import { installEngine, missingTools } from './distribution.ts';
-import { startTrino, type TrinoServer } from './trinoServer.ts';
+import { shareOf } from '../support/sharedServer.ts';
+import { missingTools } from './distribution.ts';
+import type { SharedTrino, TrinoPair } from './sharedTrinos.ts';
 
 const missing = await missingTools();
 const available = requireComponent('a tool of the engine suite', missing.length === 0, `install ${missing.join(', ')}`);
@@ -209,12 +210,12 @@ function tableOf(rows: readonly unknown[]): string | undefined {
 }
 
 describe.skipIf(!available)('headers of statements', () => {
-  let trino: TrinoServer;
+  let trino: SharedTrino;
   let gateway: GatewayProcess;
   let folder: string;
 
   beforeAll(async () => {
-    trino = await startTrino('trino-headers', await installEngine());
+    [trino] = (await shareOf<TrinoPair>('trinoPair')).trinos;
     for (const schema of ['s1', 's2', 'ü'])
       expect(await outcome(trino.url, { headers: [], body: `CREATE SCHEMA memory."${schema}"` })).toEqual({});
     for (const [table, length] of tables) {
@@ -252,7 +253,6 @@ describe.skipIf(!available)('headers of statements', () => {
   }, 540_000);
   afterAll(async () => {
     await gateway?.stop();
-    await trino?.kill();
     if (folder !== undefined) await rm(folder, { recursive: true, force: true });
   });
 

@@ -4,6 +4,7 @@ import type { TrinoServer } from './trinoServer.ts';
 export interface ListedQuery {
   readonly queryId: string;
   readonly state: string;
+  readonly query: string;
   readonly session: { readonly user: string; readonly source?: string };
   readonly errorCode?: { readonly name: string; readonly type: string };
 }

@@ -13,6 +13,8 @@ import { archiveOf, readArchive, serverClassPath, shortRun } from './javaOptions
 export interface TrinoServer {
   readonly name: string;
   readonly url: string;
+  readonly pid: number;
+  isRunning(): boolean;
   /** Ends it, at once unless another signal is given, as a machine that fails; later calls do nothing. */
   kill(signal?: NodeJS.Signals): Promise<void>;
 }
@@ -94,8 +96,9 @@ export async function startTrino(
   const endWithRun = () => child.kill('SIGKILL');
   process.once('exit', endWithRun);
   const ended = new Promise<void>((resolve) => child.once('close', () => resolve()));
+  const isRunning = () => child.exitCode === null && child.signalCode === null;
   const kill = async (signal: NodeJS.Signals = 'SIGKILL') => {
-    if (child.exitCode === null && child.signalCode === null) child.kill(signal);
+    if (isRunning()) child.kill(signal);
     await ended;
     process.off('exit', endWithRun);
     await rm(folder, { recursive: true, force: true });
@@ -107,7 +110,7 @@ export async function startTrino(
     await kill();
     throw error;
   }
-  return { name, url: `http://127.0.0.1:${port}`, kill };
+  return { name, url: `http://127.0.0.1:${port}`, pid: child.pid ?? 0, isRunning, kill };
 }
 
 /** Waits until a query finds a node, seconds after the server has started, or the server wants to know who asks. */

@@ -1,5 +1,5 @@
 /** The servers that the files of a suite share. */
-export type SharedServer = 'mariadb' | 'postgresql' | 'controlPlane' | 'chartPlane';
+export type SharedServer = 'mariadb' | 'postgresql' | 'controlPlane' | 'chartPlane' | 'trinoPair';
 
 /** A server of the run; `share` makes what one file gets of it. */
 export interface StartedServer {

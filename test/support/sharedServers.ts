@@ -1,6 +1,6 @@
 /**
- * Vitest's global setup of suites whose files share servers: one MariaDB, one PostgreSQL and two control planes a run,
- * each started when the first file asks for it, and stopped with the run. Files ask through `sharedServer.ts`.
+ * Vitest's global setup of suites whose files share servers: one MariaDB, one PostgreSQL, two control planes and a pair of
+ * Trinos a run, each started when the first file asks for it, and stopped with the run. Files ask through `sharedServer.ts`.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -25,6 +25,7 @@ const starts: Readonly<Record<SharedServer, () => Promise<StartedServer>>> = {
   postgresql: () => database(startPostgresql),
   controlPlane: startPlane,
   chartPlane: startPlane,
+  trinoPair: async () => (await import('../engine/sharedTrinos.ts')).startTrinoPair(),
 };
 
 /** Answers `GET /SERVER` with what a file gets of that server; the files find it by the environment. */
