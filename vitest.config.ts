@@ -65,7 +65,7 @@ export default defineConfig({
       // One after the other: their files share two Trinos, whose queries they count. What runs beside it is another suite.
       suite('engine', 600, { workers: 1, downloads: true, sharesServers: true }),
       suite('migration', 300, { workers: 2, downloads: true }),
-      suite('clients', 600, { workers: 1 }),
+      suite('clients', 600, { workers: 2 }),
       suite('packaging', 180, { workers: 1, startsProgram: false }),
       suite('ui', 180, { workers: waiting }),
       suite('origins', 300, { workers: 1 }),
