@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { installEngine, installPython } from '../engine/distribution.ts';
 import type { Front } from '../engine/front.ts';
-import { longRun } from '../engine/javaOptions.ts';
 import { type ObjectStore, startObjectStore } from '../engine/objectStore.ts';
 import { idleCatalog } from '../engine/queries.ts';
 import { startTrino, type TrinoServer } from '../engine/trinoServer.ts';
@@ -59,7 +58,7 @@ async function start(started: (() => Promise<unknown>)[]): Promise<Omit<Servers,
     'protocol.spooling.max-segment-size': '256kB',
   };
   // The suite of trino-go-client looks for a node of this name.
-  const trino = await startTrino('test', engine, store.files, settings, catalogs, longRun);
+  const trino = await startTrino('test', engine, store.files, settings, catalogs);
   started.push(() => trino.kill());
   const replicas = await startReplicas();
   started.push(() => replicas.stop());

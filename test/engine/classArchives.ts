@@ -4,15 +4,7 @@ import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Distribution, run, works } from './distribution.ts';
-import {
-  archiveOf,
-  commandLine,
-  javaProgram,
-  readArchive,
-  serverClassPath,
-  shortRun,
-  writeArchive,
-} from './javaOptions.ts';
+import { archiveOf, commandLine, javaProgram, readArchive, serverClassPath, writeArchive } from './javaOptions.ts';
 import { startTrino } from './trinoServer.ts';
 
 const RUN_MILLIS = 120_000;
@@ -34,7 +26,7 @@ export async function makeClassArchives(distribution: Distribution): Promise<voi
   const work = (archive: string) => `${archive}.${process.pid}`;
   try {
     const options = writeArchive(work(archiveOf(server)));
-    const trino = await startTrino('archive', distribution, {}, {}, {}, shortRun, options);
+    const trino = await startTrino('archive', distribution, {}, {}, {}, options);
     try {
       const queries = join(folder, 'queries.txt');
       await writeFile(queries, `run ${sql}\n`);

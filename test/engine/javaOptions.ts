@@ -19,10 +19,11 @@ export const common: readonly string[] = [
   '-XX:-BytecodeVerificationRemote',
   '-Xlog:disable',
 ];
-/** Options of a program that ends before thorough compilation and a collector with threads of its own are worth it. */
+/**
+ * Options of a program that ends before thorough compilation and a collector with threads of its own are worth it: a server for the
+ * thousand queries of a client's suite, too.
+ */
 export const shortRun: readonly string[] = ['-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC'];
-/** Options of a server of many or large queries. */
-export const longRun: readonly string[] = ['-XX:+UseG1GC'];
 const client = ['-Xmx512M', ...shortRun, '--enable-native-access=ALL-UNNAMED'];
 
 /** Options that read an archive, where there is one: without it the virtual machine reads its own. */

@@ -32,7 +32,6 @@ const pluginOfFile = {
  * @param files more files of its `etc` folder, by name
  * @param settings more lines of its `config.properties`
  * @param moreCatalogs properties of more catalogs, by name
- * @param machine options of the virtual machine: `shortRun`, or others for many or large queries
  * @param archive options of the virtual machine that read or write an archive of classes
  */
 export async function startTrino(
@@ -41,7 +40,6 @@ export async function startTrino(
   files: Readonly<Record<string, string>> = {},
   settings: Readonly<Record<string, string>> = {},
   moreCatalogs: Readonly<Record<string, Readonly<Record<string, string>>>> = {},
-  machine: readonly string[] = shortRun,
   archive: readonly string[] = readArchive(archiveOf(server)),
 ): Promise<TrinoServer> {
   const port = await freePort();
@@ -76,7 +74,7 @@ export async function startTrino(
     java,
     [
       '-Xmx1200M',
-      ...machine,
+      ...shortRun,
       ...archive,
       '-Djdk.attach.allowAttachSelf=true',
       '--add-modules=jdk.incubator.vector',
