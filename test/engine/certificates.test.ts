@@ -8,11 +8,12 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { overHttp1 } from '../support/certificateClient.ts';
 import { certificateFolder, hasOpenssl, type TestAuthority, type TestCertificate } from '../support/certificates.ts';
 import { requireComponent } from '../support/components.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
+import { addClusters } from './addClusters.ts';
 import { type Distribution, installDistribution, missingTools } from './distribution.ts';
 import { commandLine } from './javaOptions.ts';
 import { startTrino, type TrinoServer } from './trinoServer.ts';
@@ -79,19 +80,13 @@ describe.skipIf(!available || !hasOpenssl)('client certificates at a real engine
       },
     );
     // The one server stands for two clusters, by different names; it takes tokens for the first.
-    const groups = { 'trino-a': 'adhoc', 'trino-b': 'other' };
-    for (const [name, routingGroup] of Object.entries(groups)) {
-      const cluster = { name, proxyTo: trino.url, active: true, routingGroup };
-      const headers = { 'Content-Type': 'application/json' };
-      const body = JSON.stringify(cluster);
-      const added = await fetch(`${gateway.url}/gateway/backend/modify/add`, { method: 'POST', headers, body });
-      expect([added.status, await added.text()]).toEqual([200, expect.stringContaining(name)]);
-      const isHealthy = async () => {
-        const state = await fetch(`${gateway.url}/api/public/backends/${name}/state`);
-        expect(await state.text()).toContain('"HEALTHY"');
-      };
-      await vi.waitFor(isHealthy, { timeout: 60_000, interval: 100 });
-    }
+    await addClusters(
+      [gateway],
+      [
+        { name: 'trino-a', url: trino.url },
+        { name: 'trino-b', url: trino.url, routingGroup: 'other' },
+      ],
+    );
   }, 540_000);
 
   afterAll(async () => {

@@ -5,7 +5,7 @@
  * that either of them can answer for the other's.
  */
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { QueryOutcome } from '../../src/api/responses/queries.ts';
 import type { UserCheck } from '../../src/gateway/health/healthCheck.ts';
 import { productNames } from '../../src/model/names.ts';
@@ -15,6 +15,7 @@ import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts'
 import { openChecks } from '../support/healthChecks.ts';
 import { shareOf } from '../support/sharedServer.ts';
 import { cancel, follow, type QueryResults, runQuery, submit } from '../support/statementClient.ts';
+import { addClusters } from './addClusters.ts';
 import { fetchAll, peakMegabytes } from './bigResult.ts';
 import { type ClientOutcome, type EngineClient, engineClients, markQuery } from './clients.ts';
 import { type Distribution, installDistribution, missingTools } from './distribution.ts';
@@ -129,11 +130,7 @@ describe.skipIf(!available || !postgresql.available())('real clients, two replic
       monitor: { taskDelay: '1s', timeout: '10s' },
     };
     gateways = await Promise.all([1, 2].map(() => startGateway({ ...config, dataStore })));
-    await addClusters(gateways[0]?.url ?? '');
-    for (const gateway of gateways) {
-      const bothHealthy = async () => expect(await healthyClusters(gateway.url)).toEqual(['trino-a', 'trino-b']);
-      await vi.waitFor(bothHealthy, { timeout: 120_000, interval: 100 });
-    }
+    await addClusters(gateways, trinos);
     front = await startFront(gateways.map((gateway) => gateway.url));
   }, 540_000);
 
@@ -142,26 +139,6 @@ describe.skipIf(!available || !postgresql.available())('real clients, two replic
     await Promise.all(gateways.map((gateway) => gateway.stop()));
     await history?.end();
   });
-
-  async function addClusters(gateway: string): Promise<void> {
-    for (const { name, url } of trinos) {
-      const body = JSON.stringify({ name, proxyTo: url, active: true, routingGroup: 'adhoc' });
-      const headers = { 'Content-Type': 'application/json' };
-      const response = await fetch(`${gateway}/gateway/backend/modify/add`, { method: 'POST', headers, body });
-      expect([response.status, await response.text()]).toEqual([200, expect.stringContaining(name)]);
-    }
-  }
-
-  async function healthyClusters(url: string): Promise<readonly string[]> {
-    const names = ['trino-a', 'trino-b'];
-    const states = await Promise.all(
-      names.map(async (name) => {
-        const response = await fetch(`${url}/api/public/backends/${name}/state`);
-        return response.ok ? ((await response.json()) as Record<string, unknown>) : {};
-      }),
-    );
-    return names.filter((_, i) => Object.values(states[i] ?? {}).includes('HEALTHY'));
-  }
 
   /** Queries of all servers by id, with the server. */
   async function allQueries(): Promise<ReadonlyMap<string, ListedQuery & { readonly server: SharedTrino }>> {

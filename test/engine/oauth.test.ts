@@ -13,6 +13,7 @@ import { requireComponent } from '../support/components.ts';
 import { freePort } from '../support/freePort.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
 import { fillInForms, type OidcServer, startOidcProvider } from '../support/oidcProvider.ts';
+import { addClusters } from './addClusters.ts';
 import { type Distribution, installDistribution, missingTools } from './distribution.ts';
 import { clusterOf, ExternalAuthentication, runCommandLine } from './externalAuthentication.ts';
 import { startTrino, type TrinoServer } from './trinoServer.ts';
@@ -106,18 +107,7 @@ describe.skipIf(!available || !hasOpenssl)('logins by OAuth2', () => {
       },
     });
     gateways.set(name, { process, url: `https://localhost:${port}` });
-    for (const trino of trinos) {
-      const cluster = { name: trino.name, proxyTo: trino.url, active: true, routingGroup: 'adhoc' };
-      const headers = { 'Content-Type': 'application/json' };
-      const body = JSON.stringify(cluster);
-      const added = await fetch(`${process.url}/gateway/backend/modify/add`, { method: 'POST', headers, body });
-      expect([added.status, await added.text()]).toEqual([200, expect.stringContaining(trino.name)]);
-      const isHealthy = async () => {
-        const state = await fetch(`${process.url}/api/public/backends/${trino.name}/state`);
-        expect(await state.text()).toContain('"HEALTHY"');
-      };
-      await vi.waitFor(isHealthy, { timeout: 30_000, interval: 100 });
-    }
+    await addClusters([process], trinos);
   }
 
   const urlOf = (gateway: string) => gateways.get(gateway)?.url ?? '';

@@ -11,6 +11,7 @@ import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts'
 import { send } from '../support/rawHttp.ts';
 import { shareOf } from '../support/sharedServer.ts';
 import { pathOf, type QueryResults } from '../support/statementClient.ts';
+import { addClusters } from './addClusters.ts';
 import { engineClients } from './clients.ts';
 import { type Distribution, installDistribution, missingTools } from './distribution.ts';
 import type { SharedTrino, TrinoPair } from './sharedTrinos.ts';
@@ -85,12 +86,7 @@ describe.skipIf(!available)('headers of requests', () => {
         dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, `${name}.db`)}` },
         ...more,
       });
-      const body = JSON.stringify({ name: 'a', proxyTo: trino.url, active: true, routingGroup: 'adhoc' });
-      const headers = { 'Content-Type': 'application/json' };
-      const added = await fetch(`${started.url}/gateway/backend/modify/add`, { method: 'POST', headers, body });
-      expect(added.status, await added.text()).toBe(200);
-      const state = async () => (await fetch(`${started.url}/api/public/backends/a/state`)).text();
-      await until(async () => (await state()).includes('"HEALTHY"'), 'the cluster to be healthy', 120_000);
+      await addClusters([started], [{ name: 'a', url: trino.url }]);
       return started;
     };
     gateway = await start('trino', { protocol: { productName: 'Trino' } });

@@ -8,9 +8,9 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { requireComponent } from '../support/components.ts';
 import { postgresql } from '../support/databases.ts';
-import { until } from '../support/gateway.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
 import { shareOf } from '../support/sharedServer.ts';
+import { addClusters } from './addClusters.ts';
 import { type ClientOutcome, type EngineClient, engineClients } from './clients.ts';
 import { type Distribution, installDistribution, missingTools } from './distribution.ts';
 import { type Front, startFront } from './front.ts';
@@ -47,16 +47,7 @@ describe.skipIf(!available || !postgresql.available())('two servers and two repl
       dataStore,
     };
     gateways = await Promise.all([1, 2].map(() => startGateway(config)));
-    for (const { name, url } of trinos) {
-      const body = JSON.stringify({ name, proxyTo: url, active: true, routingGroup: 'adhoc' });
-      const headers = { 'Content-Type': 'application/json' };
-      const added = await fetch(`${gateways[0]?.url}/gateway/backend/modify/add`, { method: 'POST', headers, body });
-      expect(added.status, await added.text()).toBe(200);
-      for (const gateway of gateways) {
-        const state = async () => (await fetch(`${gateway.url}/api/public/backends/${name}/state`)).text();
-        await until(async () => (await state()).includes('"HEALTHY"'), `${name} to be healthy`, 120_000);
-      }
-    }
+    await addClusters(gateways, trinos);
     front = await startFront(gateways.map(({ url }) => url));
   }, 540_000);
   afterAll(async () => {
