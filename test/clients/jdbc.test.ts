@@ -59,13 +59,9 @@ const RUN_MILLIS = 900_000;
 const PASSWORD = 'changeit';
 
 const missing = await missingTools();
-const available = requireComponent(
-  'a tool of the clients suite',
-  missing.length === 0,
-  `install ${missing.join(', ')}`,
-);
+const hasTools = requireComponent('a tool of the clients suite', missing.length === 0, `install ${missing.join(', ')}`);
 
-describe.skipIf(!available || !hasPostgresql())("the JDBC driver's tests", () => {
+describe.skipIf(!hasTools || !hasPostgresql())("the JDBC driver's tests", () => {
   let java: string;
   let plugins: string;
   let suite: JdbcSuite;
@@ -86,18 +82,8 @@ describe.skipIf(!available || !hasPostgresql())("the JDBC driver's tests", () =>
     const [own, clusters] = [join(folder, 'own.p12'), join(folder, 'clusters.pem')];
     const passwords = ['-srcstorepass', PASSWORD, '-deststorepass', PASSWORD];
     await run(keytool, ['-importkeystore', '-srckeystore', store, '-destkeystore', own, ...passwords]);
-    await run(keytool, [
-      '-exportcert',
-      '-rfc',
-      '-alias',
-      'selfsigned',
-      '-file',
-      clusters,
-      '-keystore',
-      own,
-      '-storepass',
-      PASSWORD,
-    ]);
+    const ofOwn = ['-keystore', own, '-storepass', PASSWORD];
+    await run(keytool, ['-exportcert', '-rfc', '-alias', 'selfsigned', '-file', clusters, ...ofOwn]);
     replicas = await startReplicas({ own, password: PASSWORD, clusters });
     control = createServer((request, response) => {
       const { searchParams } = new URL(request.url ?? '', 'http://localhost');

@@ -42,14 +42,10 @@ const DBAPI = [
 ];
 
 const missing = await missingTools();
-const available = requireComponent(
-  'a tool of the clients suite',
-  missing.length === 0,
-  `install ${missing.join(', ')}`,
-);
+const hasTools = requireComponent('a tool of the clients suite', missing.length === 0, `install ${missing.join(', ')}`);
 const canBuildGo = requireComponent('Go', await hasGo(), 'install go 1.25 or newer');
 
-describe.skipIf(!available || !hasPostgresql())('suites of clients', () => {
+describe.skipIf(!hasTools || !hasPostgresql())('suites of clients', () => {
   let servers: Servers;
   let folder: string;
 

@@ -97,6 +97,11 @@ function differences(outcome: QueryOutcome, { errorCode, queryStats }: EngineRec
   return found;
 }
 
+const asTrino = { productName: 'Trino', user: 'suite' };
+/** The last page of a query. */
+const rest = async (page: QueryResults): Promise<QueryResults> =>
+  page.nextUri === undefined ? page : rest(await follow(page.nextUri, asTrino));
+
 /** A query as `GET /api/queries` lists it. */
 interface KeptQuery {
   readonly queryId: string;
@@ -226,7 +231,6 @@ describe.skipIf(!available || !postgresql.available())('real clients, two replic
   });
 
   test('kill_query ends the query it names, whichever server runs it', async () => {
-    const client = { productName: 'Trino', user: 'suite' };
     const [victimSql] = queries.filter(({ kind }) => kind === 'cancelled').map(({ sql }) => sql) as [string];
     const ways = [
       (id: string) => [`CALL system.runtime.kill_query(query_id => '${id}', message => 'enough')`, {}] as const,
@@ -236,18 +240,16 @@ describe.skipIf(!available || !postgresql.available())('real clients, two replic
         return ['EXECUTE killer', { 'X-Trino-Prepared-Statement': `killer=${text}` }] as const;
       },
     ];
-    const rest = async (page: QueryResults): Promise<QueryResults> =>
-      page.nextUri === undefined ? page : rest(await follow(page.nextUri, client));
     const onSameServer: boolean[] = [];
     for (const way of [...ways, ...ways]) {
-      const victim = await submit(front.url, victimSql, client);
+      const victim = await submit(front.url, victimSql, asTrino);
       const [last] = await Promise.all([
         rest(victim),
         (async () => {
           const isRunning = async () => (await allQueries()).get(victim.id)?.state === 'RUNNING';
           await expect.poll(isRunning, { timeout: 60_000, interval: 50 }).toBe(true);
           const [sql, headers] = way(victim.id);
-          const killer = await runQuery(front.url, sql, { ...client, headers });
+          const killer = await runQuery(front.url, sql, { ...asTrino, headers });
           expect(killer.error?.message, sql).toBeUndefined();
           onSameServer.push(suffixOf(killer.id) === suffixOf(victim.id));
         })(),
@@ -259,12 +261,9 @@ describe.skipIf(!available || !postgresql.available())('real clients, two replic
   });
 
   test('a call of the API at another replica lists and ends a query that runs', async () => {
-    const client = { productName: 'Trino', user: 'suite' };
     const [sql] = queries.filter(({ kind }) => kind === 'cancelled').map((query) => query.sql) as [string];
     const [one, two] = gateways.map(({ url }) => url) as [string, string];
-    const victim = await submit(one, sql, client);
-    const rest = async (page: QueryResults): Promise<QueryResults> =>
-      page.nextUri === undefined ? page : rest(await follow(page.nextUri, client));
+    const victim = await submit(one, sql, asTrino);
     const running = async (): Promise<readonly string[]> => {
       const response = await fetch(`${two}/api/queries/running?user=suite`);
       const { queries: listed } = (await response.json()) as { queries: { queryId: string }[] };
@@ -283,34 +282,31 @@ describe.skipIf(!available || !postgresql.available())('real clients, two replic
   });
 
   test('how 200 queries ended is as the servers themselves have it', async () => {
-    const client = { productName: 'Trino', user: 'suite' };
     const plain = Array.from({ length: 165 }, (_, i) =>
       i % 6 === 0 ? `SELECT ${i} / 0` : `SELECT ${i}, * FROM tpch.tiny.region`,
     );
     const spooled = Array.from({ length: 5 }, (_, i) => `SELECT ${i}, * FROM tpch.tiny.lineitem`);
     const ran: string[] = [];
     for (let at = 0; at < plain.length; at += 5) {
-      const ended = await Promise.all(plain.slice(at, at + 5).map((sql) => runQuery(front.url, sql, client)));
+      const ended = await Promise.all(plain.slice(at, at + 5).map((sql) => runQuery(front.url, sql, asTrino)));
       ran.push(...ended.map(({ id }) => id));
     }
     const ofSpooled = await Promise.all(spooled.map((sql) => runSpooled(front.url, sql)));
     for (const { segments } of ofSpooled) expect(segments).toBeGreaterThan(0);
     const untilRunning = async (page: QueryResults): Promise<QueryResults> =>
-      page.stats.state === 'RUNNING' ? page : untilRunning(await follow(page.nextUri ?? '', client));
+      page.stats.state === 'RUNNING' ? page : untilRunning(await follow(page.nextUri ?? '', asTrino));
     const cancelled = await Promise.all(
       Array.from({ length: 10 }, async () => {
-        const { id, nextUri = '' } = await untilRunning(await submit(front.url, slowQuery, client));
-        expect(await cancel(nextUri, client)).toBe(204);
+        const { id, nextUri = '' } = await untilRunning(await submit(front.url, slowQuery, asTrino));
+        expect(await cancel(nextUri, asTrino)).toBe(204);
         return id;
       }),
     );
-    const rest = async (page: QueryResults): Promise<QueryResults> =>
-      page.nextUri === undefined ? page : rest(await follow(page.nextUri, client));
     const killed = await Promise.all(
       Array.from({ length: 10 }, async () => {
-        const victim = await untilRunning(await submit(front.url, slowQuery, client));
+        const victim = await untilRunning(await submit(front.url, slowQuery, asTrino));
         const sql = `CALL system.runtime.kill_query('${victim.id}', 'enough')`;
-        const [last, killer] = await Promise.all([rest(victim), runQuery(front.url, sql, client)]);
+        const [last, killer] = await Promise.all([rest(victim), runQuery(front.url, sql, asTrino)]);
         expect(last.error?.errorName).toBe('ADMINISTRATIVELY_KILLED');
         return [victim.id, killer.id];
       }),
