@@ -2,178 +2,260 @@ import type { Problem } from '../model/errors.ts';
 import { type GroupSourceName, groupSourceNames } from '../model/membership.ts';
 import { namesOneOf, parseHost } from '../model/requestHost.ts';
 import type { GatewayConfig } from './gatewayConfig.ts';
-import { type ConfiguredProvider, checkIssuers, openidProviders } from './issuerChecks.ts';
 import { isLoopback, THIS_MACHINE } from './openAccess.ts';
 import { leastRequestMemory } from './requestMemory.ts';
 import { formatSize } from './units.ts';
 
-/** A mistake at a key that results from the value of another key. */
-export interface CrossProblem extends Problem {
-  /** The key whose value requires the field; its line is reported where the file does not have the field. */
-  readonly cause?: string;
-}
+type Authentication = GatewayConfig['authentication'];
 
-type Report = (field: string, message: string, cause?: string) => void;
-
-/** Kinds of health checks that log in to the cluster (docs/health.md#credentials). */
-const monitorsWithUser = ['METRICS', 'JDBC', 'JMX', 'UI_API'];
-
-/** Mistakes that concern several keys: what one key requires of another. */
-export function crossChecks(config: GatewayConfig): readonly CrossProblem[] {
-  const problems: CrossProblem[] = [];
-  const report: Report = (field, message, cause) =>
-    problems.push({ field, message, ...(cause === undefined ? {} : { cause }) });
-  for (const check of checks) check(config, report);
-  return problems;
-}
+/** An OpenID provider at which users log in, as it is configured. */
+export type ConfiguredProvider = NonNullable<NonNullable<Authentication>['oauth']>;
 
 /** Characters of a secret that signs or encrypts: as many as an HMAC of SHA-256 has bytes (RFC 7518 §3.2). */
 export const MIN_SECRET = 32;
 
-const checks: readonly ((config: GatewayConfig, report: Report) => void)[] = [
-  checkResources,
-  checkPorts,
-  checkAdminHosts,
-  checkRequestMemory,
-  checkTls,
-  checkTimes,
-  checkVerification,
-  checkIssuers,
-  checkClientCertificates,
-  checkUserMapping,
-  checkUserGroups,
-  checkMonitor,
-  checkStatementPaths,
-  checkCookies,
-  checkAdmission,
-  checkAuthentication,
-];
+/** Name under which `authentication.oauth` is one of the providers. */
+export const FIRST_PROVIDER = 'oauth';
 
-function checkResources({ resources }: GatewayConfig, report: Report): void {
-  if (resources.source === 'directory' && resources.directory === null) {
-    report('resources.directory', 'must be given, as resources.source is directory', 'resources.source');
-  }
-  const { namespace, namespaces, writeNamespace } = resources;
-  if (namespaces.length === 0) return;
-  if (namespace !== null) {
-    report('resources.namespaces', 'must be left out where resources.namespace is set; add that namespace to the list');
-  }
-  if (namespaces.includes('*')) {
-    report('resources.namespaces', 'must hold names of namespaces; set resources.namespace to * for all of them');
-  }
-  if (writeNamespace !== null && !namespaces.includes(writeNamespace)) {
-    report('resources.writeNamespace', 'must be one of resources.namespaces', 'resources.namespaces');
-  }
-}
+/** Kinds of health checks that log in to the cluster (docs/health.md#credentials). */
+const monitorsWithUser = ['METRICS', 'JDBC', 'JMX', 'UI_API'];
 
-function checkRequestMemory({ server, requestAnalyzerConfig }: GatewayConfig, report: Report): void {
-  const least = leastRequestMemory(requestAnalyzerConfig.maxBodySize);
-  if (server.requestMemory === null || server.requestMemory >= least) return;
-  const cause = 'requestAnalyzerConfig.maxBodySize';
-  report(
-    'server.requestMemory',
-    `must be at least ${formatSize(least)}, so that submissions of up to ${cause} have room`,
-    cause,
-  );
-}
+/** Sources of groups that read requests, and look no user up. */
+const groupsOfRequests: ReadonlySet<GroupSourceName> = new Set([
+  ...(['token', 'userInfo', 'tokenReview', 'certificate', 'header'] as const),
+]);
 
-function checkPorts({ server, serverConfig }: GatewayConfig, report: Report): void {
-  const ports = [
-    [
-      'serverConfig.http-server.http.port',
-      serverConfig['http-server.http.enabled'],
-      serverConfig['http-server.http.port'],
-    ],
-    [
-      'serverConfig.http-server.https.port',
-      serverConfig['http-server.https.enabled'],
-      serverConfig['http-server.https.port'],
-    ],
-    ['server.adminPort', server.adminPort !== null, server.adminPort ?? 0],
-  ] as const;
-  const keyOfPort = new Map<number, string>();
-  for (const [key, used, port] of ports) {
-    if (!used || port === 0) continue;
-    const other = keyOfPort.get(port);
-    if (other !== undefined) report(key, `must differ from ${other}, which is ${port} too`);
-    keyOfPort.set(port, key);
-  }
-}
-
-/** The provider's response to a login is only taken where the pages are. */
-function checkAdminHosts({ server, authentication }: GatewayConfig, report: Report): void {
-  if (server.adminHosts.length === 0) return;
-  const hosts = server.adminHosts.map(parseHost).filter((host) => host !== null);
-  for (const [path, provider] of openidProviders(authentication)) {
-    const redirectUrl = URL.parse(provider.redirectUrl ?? '');
-    const host = redirectUrl === null ? null : parseHost(redirectUrl.host);
-    if (redirectUrl === null || (host !== null && namesOneOf(hosts, host))) continue;
-    report(
-      `${path}.redirectUrl`,
-      `must have one of server.adminHosts as its host, ${server.adminHosts.join(' or ')}`,
-      'server.adminHosts',
-    );
-  }
-}
-
-function checkTimes({ server }: GatewayConfig, report: Report): void {
-  if (server.headersTimeout > server.requestTimeout) {
-    report('server.headersTimeout', `must not be longer than server.requestTimeout, ${server.requestTimeout}ms`);
-  }
-}
-
-function checkTls({ serverConfig }: GatewayConfig, report: Report): void {
-  const enabled = 'serverConfig.http-server.https.enabled';
-  if (!serverConfig['http-server.https.enabled']) {
-    if (!serverConfig['http-server.http.enabled']) {
-      report('serverConfig.http-server.http.enabled', `must be true, as ${enabled} is not: nothing would be served`);
-    }
-  } else if (serverConfig['http-server.https.keystore.path'] === null) {
-    report('serverConfig.http-server.https.keystore.path', `must be given, as ${enabled} is true`, enabled);
-  }
-}
-
-function checkVerification({ requestAnalyzerConfig }: GatewayConfig, report: Report): void {
-  if (requestAnalyzerConfig.kubernetesTokens?.audiences.length === 0) {
-    const field = 'requestAnalyzerConfig.kubernetesTokens.audiences';
-    report(field, 'must name an audience that tokens are issued for, e.g. [engine-gateway]', field);
-  }
-  const { jwksUrl, issuer, tokenIssuers } = requestAnalyzerConfig;
-  if (jwksUrl !== null) {
-    if (issuer === null && Object.keys(tokenIssuers).length > 0) {
-      report(
-        'requestAnalyzerConfig.issuer',
-        'must be given, as requestAnalyzerConfig.tokenIssuers is: each token is verified by the keys of the issuer that it names, and jwksUrl has those of this one',
-        'requestAnalyzerConfig.tokenIssuers',
-      );
-    }
-    return;
-  }
-  for (const key of ['issuer', 'audience'] as const) {
-    if (requestAnalyzerConfig[key] === null) continue;
-    report(`requestAnalyzerConfig.${key}`, 'needs requestAnalyzerConfig.jwksUrl: without it no JWT is verified');
-  }
+/** All providers at which users log in, by the path of their keys: `authentication.oauth` first. */
+export function openidProviders(authentication: Authentication): readonly (readonly [string, ConfiguredProvider])[] {
+  if (authentication === null) return [];
+  const { oauth, providers } = authentication;
+  return [
+    ...(oauth === null ? [] : [['authentication.oauth', oauth] as const]),
+    ...Object.entries(providers).map(([name, provider]) => [`authentication.providers.${name}`, provider] as const),
+  ];
 }
 
 /** True if the configuration takes users from client certificates. */
 export function namesUsersByCertificate({
-  requestAnalyzerConfig,
+  requestAnalyzerConfig: { clientCertificateIdentityField, clientCertificateUserExpression },
 }: Pick<GatewayConfig, 'requestAnalyzerConfig'>): boolean {
-  const { clientCertificateIdentityField, clientCertificateUserExpression } = requestAnalyzerConfig;
   return clientCertificateIdentityField !== null || clientCertificateUserExpression !== null;
 }
 
-/** Reports that a key needs users of client certificates. */
-function requireIdentity(cause: string, report: Report, is = 'is'): void {
-  const field = 'requestAnalyzerConfig.clientCertificateIdentityField';
-  report(field, `must be given, e.g. SUBJECT_DN or CN, as ${cause} ${is}`, cause);
+/** Mistakes that concern several keys: what one key requires of another. A message names the key that causes it. */
+export function crossChecks(config: GatewayConfig): readonly Problem[] {
+  const problems: Problem[] = [];
+  const report: Report = (field, message) => problems.push({ field, message });
+  for (const [field, messageOf] of Object.entries(checksOfKeys)) {
+    for (const message of [messageOf(config)].flat()) if (message !== false) report(field, message);
+  }
+  for (const check of [
+    checkPorts,
+    checkGroupSources,
+    checkIssuers,
+    checkProviders,
+    checkMetrics,
+    checkStatementPaths,
+  ]) {
+    check(config, report);
+  }
+  return problems;
+}
+
+/** The key that a message of `crossChecks` names as its cause; null for none. */
+export function causeIn(message: string): string | null {
+  const match = /\bas ([\w.-]+) (?:is|names|gives)\b|\bthat set ([\w.]+)|\bconfigure "(\w+)"/.exec(message);
+  return match?.slice(1).find((key) => key !== undefined) ?? null;
+}
+
+type Report = (field: string, message: string) => void;
+/** A message, or false if there is no mistake. */
+type Finding = string | false;
+
+const authoritiesNeeded =
+  'must name the authorities of client certificates (PEM), with http-server.https.enabled: true,';
+const unverified = 'needs requestAnalyzerConfig.jwksUrl: without it no JWT is verified';
+const userByExpression = 'must be left out, as requestAnalyzerConfig.clientCertificateUserExpression gives the user';
+const verifiers = 'requestAnalyzerConfig.jwksUrl, oauthTokenInfoUrl or clientCertificateIdentityField';
+const tooShort = `must have at least ${MIN_SECRET} characters`;
+
+/** Checks by the key at which their messages are reported. */
+const checksOfKeys: Readonly<Record<string, (config: GatewayConfig) => Finding | readonly Finding[]>> = {
+  'resources.directory': ({ resources: { source, directory } }) =>
+    source === 'directory' && directory === null && 'must be given, as resources.source is directory',
+  'resources.namespaces': ({ resources: { namespace, namespaces } }) => [
+    namespace !== null &&
+      namespaces.length > 0 &&
+      'must be left out where resources.namespace is set; add that namespace to the list',
+    namespaces.includes('*') && 'must hold names of namespaces; set resources.namespace to * for all of them',
+  ],
+  'resources.writeNamespace': ({ resources: { namespaces, writeNamespace } }) =>
+    namespaces.length > 0 &&
+    writeNamespace !== null &&
+    !namespaces.includes(writeNamespace) &&
+    'must be one of resources.namespaces',
+  'server.requestMemory': ({ server: { requestMemory }, requestAnalyzerConfig: { maxBodySize } }) => {
+    const least = leastRequestMemory(maxBodySize);
+    if (requestMemory === null || requestMemory >= least) return false;
+    return `must be at least ${formatSize(least)}, so that submissions of up to requestAnalyzerConfig.maxBodySize have room`;
+  },
+  'serverConfig.http-server.http.enabled': ({ serverConfig }) =>
+    !serverConfig['http-server.http.enabled'] &&
+    !serverConfig['http-server.https.enabled'] &&
+    'must be true, as serverConfig.http-server.https.enabled is not: nothing would be served',
+  'serverConfig.http-server.https.keystore.path': ({ serverConfig }) =>
+    serverConfig['http-server.https.enabled'] &&
+    serverConfig['http-server.https.keystore.path'] === null &&
+    'must be given, as serverConfig.http-server.https.enabled is true',
+  'server.headersTimeout': ({ server: { headersTimeout, requestTimeout } }) =>
+    headersTimeout > requestTimeout && `must not be longer than server.requestTimeout, ${requestTimeout}ms`,
+  'requestAnalyzerConfig.kubernetesTokens.audiences': ({ requestAnalyzerConfig: { kubernetesTokens } }) =>
+    kubernetesTokens?.audiences.length === 0 &&
+    'must name an audience that tokens are issued for, e.g. [engine-gateway]',
+  'requestAnalyzerConfig.issuer': ({ requestAnalyzerConfig: { jwksUrl, issuer, tokenIssuers } }) => [
+    jwksUrl !== null &&
+      issuer === null &&
+      Object.keys(tokenIssuers).length > 0 &&
+      'must be given, as requestAnalyzerConfig.tokenIssuers is: each token is verified by the keys of the issuer that it names, and jwksUrl has those of this one',
+    jwksUrl === null && issuer !== null && unverified,
+  ],
+  'requestAnalyzerConfig.audience': ({ requestAnalyzerConfig: { jwksUrl, audience } }) =>
+    jwksUrl === null && audience !== null && unverified,
+  'requestAnalyzerConfig.clientCertificateIdentityField': (config) => {
+    const { authentication, clientCertificateJwtAuthentication: tokens, userGroups } = config;
+    const { clientCertificateUserExpression: expression, clientCertificateIdentityField: field } =
+      config.requestAnalyzerConfig;
+    const [mapping, second] = certificateMappings(config);
+    if (expression !== null) return field !== null && userByExpression;
+    if (field !== null) return false;
+    const causes = [
+      mapping !== undefined && second === undefined && `${mapping} is`,
+      tokens !== null && 'clientCertificateJwtAuthentication is',
+      userGroups !== null && userGroups.certificate !== null && 'userGroups.certificate is',
+      authentication?.clientCertificates === true && 'authentication.clientCertificates is true',
+    ];
+    return causes.map((cause) => cause !== false && `must be given, e.g. SUBJECT_DN or CN, as ${cause}`);
+  },
+  'requestAnalyzerConfig.clientCertificateUserMappingPattern': ({ requestAnalyzerConfig: given }) =>
+    given.clientCertificateUserExpression !== null &&
+    given.clientCertificateUserMappingPattern !== null &&
+    userByExpression,
+  'requestAnalyzerConfig.clientCertificateUserMappingFile': (config) => {
+    const { clientCertificateUserExpression, clientCertificateUserMappingFile } = config.requestAnalyzerConfig;
+    if (clientCertificateUserExpression !== null) return clientCertificateUserMappingFile !== null && userByExpression;
+    const [mapping, second] = certificateMappings(config);
+    return second !== undefined && `must be left out, as ${mapping} is given`;
+  },
+  'clientCertificateJwtAuthentication.jwtPrincipalClaim': ({ clientCertificateJwtAuthentication: tokens }) =>
+    tokens !== null &&
+    ['iss', 'aud', 'exp', 'nbf', 'iat', 'jti'].includes(tokens.jwtPrincipalClaim) &&
+    `must not be ${tokens.jwtPrincipalClaim}, which means something else in a JWT; write sub or a name such as preferred_username`,
+  'serverConfig.http-server.https.truststore.path': (config) => {
+    const { server, serverConfig, requestAnalyzerConfig } = config;
+    const authorities = serverConfig['http-server.https.truststore.path'];
+    if (serverConfig['http-server.https.enabled'] && authorities !== null) return false;
+    if (server.clientCertificates !== null) return `${authoritiesNeeded} as server.clientCertificates is given`;
+    if (!namesUsersByCertificate(config) || server.clientCertificateHeader !== null) return false;
+    const key = requestAnalyzerConfig.clientCertificateUserExpression === null ? 'IdentityField' : 'UserExpression';
+    return `${authoritiesNeeded} as requestAnalyzerConfig.clientCertificate${key} is given; or set server.clientCertificateHeader where a proxy verifies them`;
+  },
+  'server.trustedProxies': ({ server: { clientCertificateHeader, trustedProxies }, userGroups }) =>
+    trustedProxies.length === 0 && [
+      clientCertificateHeader !== null &&
+        'must name the proxies that verify client certificates, as server.clientCertificateHeader is given',
+      userGroups !== null && userGroups.header !== null && 'must name the proxies that set userGroups.header',
+    ],
+  'userMapping.pattern': ({ userMapping }) =>
+    userMapping?.pattern === null &&
+    userMapping.file === null &&
+    'must be given, e.g. (.*)@example\\.com, or userMapping.file',
+  'userMapping.file': ({ userMapping }) =>
+    userMapping !== null &&
+    userMapping.pattern !== null &&
+    userMapping.file !== null &&
+    'must be left out, as userMapping.pattern is given',
+  'userMapping.sources': ({ userMapping }) => userMapping?.sources.length === 0 && 'must name a source of names',
+  'userMapping.rewriteUserHeader': (config) =>
+    config.userMapping?.rewriteUserHeader === true &&
+    !verifiesUsers(config) &&
+    `must be false, as nothing verifies users: set ${verifiers}`,
+  userGroups({ userGroups, authorization }) {
+    const [role] = Object.entries(authorization?.groupRoles ?? {}).filter(([, groups]) => groups.length > 0);
+    return userGroups === null && role !== undefined && `must be given, as authorization.groupRoles.${role[0]} is`;
+  },
+  'userGroups.ldap.groupFilter': ({ userGroups }) =>
+    !/^\(.*\)$/s.test(userGroups?.ldap?.groupFilter ?? '()') &&
+    'must be a filter in parentheses, e.g. (objectClass=groupOfNames)',
+  'userGroups.claimedUsers': (config) => {
+    const lookups = configuredGroupSources(config).filter((name) => !groupsOfRequests.has(name));
+    if (lookups.length === 0 || config.userGroups?.claimedUsers.length !== 0 || verifiesUsers(config)) return false;
+    return `must be given, as nothing verifies users and ${lookups.join(', ')} would be asked about nobody: name the sources whose names are to be believed, e.g. [header, basic], or set ${verifiers}`;
+  },
+  'requestAnalyzerConfig.jwksUrl': (config) =>
+    configuredGroupSources(config).includes('token') &&
+    !verifiesTokens(config) &&
+    !config.userGroups?.claimedUsers.some((name) => name === 'bearer' || name === 'cookie') &&
+    'must be given, as userGroups.token is: groups are taken from verified JWTs; or name bearer in userGroups.claimedUsers to believe any',
+  'requestAnalyzerConfig.oauthTokenInfoUrl': (config) =>
+    configuredGroupSources(config).includes('userInfo') &&
+    config.requestAnalyzerConfig.oauthTokenInfoUrl === null &&
+    'must be given, as userGroups.userInfo is: it is what tokens are exchanged at',
+  'requestAnalyzerConfig.kubernetesTokens': (config) =>
+    configuredGroupSources(config).includes('tokenReview') &&
+    config.requestAnalyzerConfig.kubernetesTokens === null &&
+    'must be given, as userGroups.tokenReview is: it says whose tokens are reviewed',
+  // In Kubernetes every cluster may name a Secret of its own.
+  backendState: ({ clusterStatsConfiguration: { monitorType }, backendState, resources }) =>
+    monitorsWithUser.includes(monitorType) &&
+    backendState === null &&
+    resources.source !== 'kubernetes' &&
+    `must be given with a username, as clusterStatsConfiguration.monitorType is ${monitorType}`,
+  'gatewayCookieConfiguration.cookieSigningSecret': ({
+    gatewayCookieConfiguration: { enabled, cookieSigningSecret },
+  }) => enabled && (cookieSigningSecret ?? '') === '' && 'must be given, as gatewayCookieConfiguration.enabled is true',
+  'admission.secret': ({ admission: { secret } }) => secret !== null && secret.length < MIN_SECRET && tooShort,
+  'server.address': ({ authentication, server }) =>
+    authentication === null &&
+    !isLoopback(server.address) &&
+    `is reached from other machines, and nothing says who may call: configure "authentication", or add the line "authentication: none" to let every call pass, or write ${THIS_MACHINE}`,
+  'authentication.session.secret': ({ authentication }) => {
+    if (authentication === null) return false;
+    const { session, form, providers } = authentication;
+    if (session.secret !== null) return session.secret.text.length < MIN_SECRET && tooShort;
+    // A provider knows its client secret, and could sign sessions of all users with a key that is made of it.
+    return (
+      form === null &&
+      Object.keys(providers).length > 0 &&
+      'must be given (32 characters or more, the same on all replicas), as authentication.providers is and there is no key pair of authentication.form'
+    );
+  },
+  'authentication.session.previousSecrets': ({ authentication }) =>
+    authentication?.session.previousSecrets.some(({ text }) => text !== '' && text.length < MIN_SECRET) === true &&
+    `${tooShort} each, or none`,
+  'authentication.form.order': ({ authentication }) => {
+    if (!authentication?.form) return false;
+    const { order, ldapConfigPath } = authentication.form;
+    if (order.length === 0) return 'must name ldap, presetUsers or both';
+    return [
+      new Set(order).size < order.length && 'must name each of ldap and presetUsers once',
+      ldapConfigPath !== null &&
+        !order.includes('ldap') &&
+        'must name ldap, as authentication.form.ldapConfigPath is given',
+    ];
+  },
+};
+
+/** Keys of the mappings of certificates that are given. */
+function certificateMappings({ requestAnalyzerConfig }: GatewayConfig): readonly string[] {
+  const keys = ['clientCertificateUserMappingPattern', 'clientCertificateUserMappingFile'] as const;
+  return keys.filter((key) => requestAnalyzerConfig[key] !== null).map((key) => `requestAnalyzerConfig.${key}`);
 }
 
 /** True if anything states more of users than what clients claim. */
 function verifiesUsers(config: GatewayConfig): boolean {
   const { oauthTokenInfoUrl, kubernetesTokens } = config.requestAnalyzerConfig;
-  const verifiers = [oauthTokenInfoUrl, kubernetesTokens];
-  return verifiesTokens(config) || verifiers.some((one) => one !== null) || namesUsersByCertificate(config);
+  const isAsked = oauthTokenInfoUrl !== null || kubernetesTokens !== null;
+  return isAsked || verifiesTokens(config) || namesUsersByCertificate(config);
 }
 
 /** True if JWTs of requests are verified. */
@@ -181,169 +263,155 @@ function verifiesTokens({ requestAnalyzerConfig: { jwksUrl, tokenIssuers } }: Ga
   return jwksUrl !== null || Object.keys(tokenIssuers).length > 0;
 }
 
-/** That the user mapping has rules, and that header lines are only rewritten where users are verified. */
-function checkUserMapping(config: GatewayConfig, report: Report): void {
-  const { userMapping } = config;
-  if (userMapping === null) return;
-  const { pattern, file, rewriteUserHeader, sources } = userMapping;
-  if (pattern === null && file === null) {
-    report('userMapping.pattern', 'must be given, e.g. (.*)@example\\.com, or userMapping.file', 'userMapping');
-  } else if (pattern !== null && file !== null) {
-    report('userMapping.file', 'must be left out, as userMapping.pattern is given');
+function configuredGroupSources({ userGroups }: GatewayConfig): readonly GroupSourceName[] {
+  return groupSourceNames.filter((name) => userGroups !== null && userGroups[name] !== null);
+}
+
+function checkPorts({ server, serverConfig }: GatewayConfig, report: Report): void {
+  const ports: (readonly [string, number])[] = [];
+  for (const protocol of ['http', 'https'] as const) {
+    const port = serverConfig[`http-server.${protocol}.port`];
+    if (serverConfig[`http-server.${protocol}.enabled`])
+      ports.push([`serverConfig.http-server.${protocol}.port`, port]);
   }
-  if (sources.length === 0) report('userMapping.sources', 'must name a source of names');
-  if (rewriteUserHeader && !verifiesUsers(config)) {
-    report(
-      'userMapping.rewriteUserHeader',
-      'must be false, as nothing verifies users: set requestAnalyzerConfig.jwksUrl, oauthTokenInfoUrl or clientCertificateIdentityField',
-    );
+  if (server.adminPort !== null) ports.push(['server.adminPort', server.adminPort]);
+  const keys = new Map<number, string>();
+  for (const [key, port] of ports) {
+    const other = keys.get(port);
+    if (other !== undefined && port !== 0) report(key, `must differ from ${other}, which is ${port} too`);
+    keys.set(port, key);
   }
 }
 
-/** That each source of groups is configured and asked, and that some user can have groups. */
-function checkUserGroups(config: GatewayConfig, report: Report): void {
-  const { userGroups, requestAnalyzerConfig } = config;
-  if (userGroups === null) {
-    const [role] = Object.entries(config.authorization?.groupRoles ?? {}).filter(([, groups]) => groups.length > 0);
-    if (role !== undefined) {
-      const key = `authorization.groupRoles.${role[0]}`;
-      report('userGroups', `must be given, as ${key} is`, key);
-    }
-    return;
-  }
-  const configured = groupSourceNames.filter((name) => userGroups[name] !== null);
+/** That each source of groups is configured and asked. */
+function checkGroupSources(config: GatewayConfig, report: Report): void {
+  const { userGroups } = config;
+  if (userGroups === null) return;
+  const configured = configuredGroupSources(config);
   if (configured.length === 0) {
     report('userGroups', `must have a group of keys for a source: ${groupSourceNames.join(', ')}`);
   }
-  const { sources, claimedUsers } = userGroups;
-  for (const name of new Set(sources ?? [])) {
-    if (!configured.includes(name))
-      report(`userGroups.${name}`, 'must be given, as userGroups.sources names it', 'userGroups.sources');
+  for (const name of new Set(userGroups.sources ?? [])) {
+    if (!configured.includes(name)) report(`userGroups.${name}`, 'must be given, as userGroups.sources names it');
   }
   for (const name of configured) {
-    if (sources !== null && !sources.includes(name)) {
-      report('userGroups.sources', `must name ${name}, as userGroups.${name} is given`, `userGroups.${name}`);
-    }
-  }
-  const { oauthTokenInfoUrl, kubernetesTokens } = requestAnalyzerConfig;
-  const isVerified = verifiesUsers(config);
-  if (userGroups.header !== null && config.server.trustedProxies.length === 0) {
-    report('server.trustedProxies', 'must name the proxies that set userGroups.header', 'userGroups.header');
-  }
-  if (userGroups.certificate !== null && !namesUsersByCertificate(config)) {
-    requireIdentity('userGroups.certificate', report);
-  }
-  const believesTokens = claimedUsers.some((name) => name === 'bearer' || name === 'cookie');
-  if (userGroups.token !== null && !verifiesTokens(config) && !believesTokens) {
-    report(
-      'requestAnalyzerConfig.jwksUrl',
-      'must be given, as userGroups.token is: groups are taken from verified JWTs; or name bearer in userGroups.claimedUsers to believe any',
-      'userGroups.token',
-    );
-  }
-  const filter = userGroups.ldap?.groupFilter ?? '()';
-  if (!filter.startsWith('(') || !filter.endsWith(')')) {
-    report('userGroups.ldap.groupFilter', 'must be a filter in parentheses, e.g. (objectClass=groupOfNames)');
-  }
-  if (userGroups.userInfo !== null && oauthTokenInfoUrl === null) {
-    report(
-      'requestAnalyzerConfig.oauthTokenInfoUrl',
-      'must be given, as userGroups.userInfo is: it is what tokens are exchanged at',
-      'userGroups.userInfo',
-    );
-  }
-  if (userGroups.tokenReview !== null && kubernetesTokens === null) {
-    report(
-      'requestAnalyzerConfig.kubernetesTokens',
-      'must be given, as userGroups.tokenReview is: it says whose tokens are reviewed',
-      'userGroups.tokenReview',
-    );
+    if (userGroups.sources?.includes(name) !== false) continue;
+    report('userGroups.sources', `must name ${name}, as userGroups.${name} is given`);
   }
   for (const name of ['token', 'userInfo', 'header'] as const) {
     if (userGroups[name]?.delimiter !== '') continue;
     report(`userGroups.${name}.delimiter`, 'must not be empty; "," is the default');
   }
-  const lookups = configured.filter((name) => !ofRequests.has(name));
-  if (lookups.length > 0 && claimedUsers.length === 0 && !isVerified) {
-    report(
-      'userGroups.claimedUsers',
-      `must be given, as nothing verifies users and ${lookups.join(', ')} would be asked about nobody: name the sources whose names are to be believed, e.g. [header, basic], or set requestAnalyzerConfig.jwksUrl, oauthTokenInfoUrl or clientCertificateIdentityField`,
-      'userGroups',
-    );
-  }
 }
 
-/** Sources that say what requests bring, and look no user up. */
-const ofRequests: ReadonlySet<GroupSourceName> = new Set(['token', 'userInfo', 'tokenReview', 'certificate', 'header']);
+interface IssuerKeys {
+  readonly issuer: string | null;
+  readonly redirectUrl?: string | null;
+  readonly roles?: object | null;
+  readonly audiences: readonly string[] | null;
+  readonly algorithms?: readonly string[];
+}
 
-/** Checks the identification of users by client certificates, and their verification. */
-function checkClientCertificates(config: GatewayConfig, report: Report): void {
-  const { server, serverConfig, requestAnalyzerConfig } = config;
-  const key = (name: string) => `requestAnalyzerConfig.clientCertificate${name}`;
-  const mappings = ['UserMappingPattern', 'UserMappingFile'] as const;
-  const stated = mappings.filter((name) => requestAnalyzerConfig[`clientCertificate${name}`] !== null);
-  const [first, second] = stated;
-  if (requestAnalyzerConfig.clientCertificateUserExpression !== null) {
-    for (const name of ['IdentityField', ...mappings] as const) {
-      if (requestAnalyzerConfig[`clientCertificate${name}`] === null) continue;
-      report(key(name), `must be left out, as ${key('UserExpression')} gives the user`, key('UserExpression'));
+/**
+ * That an issuer can be distinguished from every other one, and gives no roles but its own; that responses of a
+ * provider come to an address of its own.
+ */
+function checkIssuers({ authentication, requestAnalyzerConfig }: GatewayConfig, report: Report): void {
+  const { oauth = null, providers = {}, tokenIssuers = {} } = authentication ?? {};
+  const { jwksUrl, issuer } = requestAnalyzerConfig;
+  const ofApi = new Map<string, string | null>(oauth === null ? [] : [['authentication.oauth', oauth.issuer]]);
+  const ofRequests = new Map<string, string | null>(jwksUrl === null ? [] : [['requestAnalyzerConfig', issuer]]);
+  const maps: [string, Readonly<Record<string, IssuerKeys>>, Map<string, string | null>][] = [
+    ['authentication.providers', providers, ofApi],
+    ['authentication.tokenIssuers', tokenIssuers, ofApi],
+    ['requestAnalyzerConfig.tokenIssuers', requestAnalyzerConfig.tokenIssuers, ofRequests],
+  ];
+  for (const [map, issuers, known] of maps) {
+    for (const [name, keys] of Object.entries(issuers)) {
+      const path = `${map}.${name}`;
+      known.set(path, keys.issuer);
+      if (issuers === tokenIssuers && Object.hasOwn(providers, name) && nameProblem(name) === null) {
+        report(path, `must have another name than authentication.providers.${name}`);
+      }
+      checkIssuer(path, name, keys, report);
     }
-  } else if (second !== undefined) {
-    report(key(second), `must be left out, as ${key(first ?? second)} is given`);
-  } else if (first !== undefined && requestAnalyzerConfig.clientCertificateIdentityField === null) {
-    requireIdentity(key(first), report);
   }
-  const tokens = config.clientCertificateJwtAuthentication;
-  if (tokens !== null && !namesUsersByCertificate(config)) {
-    requireIdentity('clientCertificateJwtAuthentication', report);
-  }
-  if (tokens !== null && ['iss', 'aud', 'exp', 'nbf', 'iat', 'jti'].includes(tokens.jwtPrincipalClaim)) {
-    report(
-      'clientCertificateJwtAuthentication.jwtPrincipalClaim',
-      `must not be ${tokens.jwtPrincipalClaim}, which means something else in a JWT; write sub or a name such as preferred_username`,
-    );
-  }
-  const truststore = 'serverConfig.http-server.https.truststore.path';
-  const isTrusting =
-    serverConfig['http-server.https.enabled'] && serverConfig['http-server.https.truststore.path'] !== null;
-  if (server.clientCertificateHeader !== null && server.trustedProxies.length === 0) {
-    report(
-      'server.trustedProxies',
-      'must name the proxies that verify client certificates, as server.clientCertificateHeader is given',
-      'server.clientCertificateHeader',
-    );
-  }
-  if (server.clientCertificates !== null && !isTrusting) {
-    report(
-      truststore,
-      'must name the authorities of client certificates (PEM), with http-server.https.enabled: true, as server.clientCertificates is given',
-      'server.clientCertificates',
-    );
+  checkDistinct(ofApi, report);
+  checkDistinct(ofRequests, report);
+}
+
+/** Names stand in callback URLs, sessions and before users' names. */
+function nameProblem(name: string): string | null {
+  if (name === FIRST_PROVIDER) return `must have another name: ${FIRST_PROVIDER} is that of authentication.oauth`;
+  if (/^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/.test(name)) return null;
+  return 'must have a name of lower-case letters, digits and "-" that begins with a letter, at most 63';
+}
+
+function checkIssuer(path: string, name: string, keys: IssuerKeys, report: Report): void {
+  const { redirectUrl, roles, audiences, algorithms } = keys;
+  const problem = nameProblem(name);
+  if (problem !== null) {
+    report(path, problem);
     return;
   }
-  if (!namesUsersByCertificate(config) || isTrusting || server.clientCertificateHeader !== null) return;
-  const cause = key(
-    requestAnalyzerConfig.clientCertificateUserExpression === null ? 'IdentityField' : 'UserExpression',
-  );
-  report(
-    truststore,
-    `must name the authorities of client certificates (PEM), with http-server.https.enabled: true, as ${cause} is given; or set server.clientCertificateHeader where a proxy verifies them`,
-    cause,
-  );
+  if (roles === null) {
+    const example = 'which privileges of its tokens give which role, such as {user: .*}; {} gives none';
+    report(`${path}.roles`, `must be given: ${example}`);
+  }
+  const callback = `/oidc/callback/${name}`;
+  const url = URL.parse(redirectUrl ?? '');
+  if (url !== null && !(url.pathname.endsWith(callback) && url.search === '' && url.hash === '')) {
+    const message = `must end with ${callback}, which takes the answers of this provider alone; register it there as well`;
+    report(`${path}.redirectUrl`, message);
+  }
+  // Providers have no algorithms, and audiences by default.
+  if (algorithms === undefined) return;
+  if (audiences?.length === 0) {
+    report(`${path}.audiences`, 'must name an audience, which its tokens for this gateway have');
+  }
+  if (algorithms.length === 0) {
+    report(`${path}.algorithms`, 'must name an algorithm, e.g. RS256; left out, all are accepted');
+  }
 }
 
-function checkMonitor(config: GatewayConfig, report: Report): void {
-  const { monitor, clusterStatsConfiguration, backendState, resources } = config;
-  const { monitorType } = clusterStatsConfiguration;
-  // In Kubernetes every cluster may name a Secret of its own.
-  if (monitorsWithUser.includes(monitorType) && backendState === null && resources.source !== 'kubernetes') {
-    const cause = 'clusterStatsConfiguration.monitorType';
-    report('backendState', `must be given with a username, as ${cause} is ${monitorType}`, cause);
+/** Of two issuers with one name no one could say whose keys verify a token. */
+function checkDistinct(issuers: ReadonlyMap<string, string | null>, report: Report): void {
+  const paths = new Map<string, string>();
+  for (const [path, issuer] of issuers) {
+    if (issuer === null) continue;
+    const key = issuer.replace(/\/$/, '');
+    const other = paths.get(key);
+    if (other === undefined) paths.set(key, path);
+    else report(`${path}.issuer`, `must differ from ${other}.issuer: a token's iss says whose it is`);
   }
-  for (const [metric, least] of Object.entries(monitor.metricMinimumValues)) {
-    const greatest = monitor.metricMaximumValues[metric];
+}
+
+/** Endpoints of providers, and the hosts of their callbacks: the response to a login is only taken where the pages are. */
+function checkProviders({ server: { adminHosts }, authentication }: GatewayConfig, report: Report): void {
+  const hosts = adminHosts.map(parseHost).filter((host) => host !== null);
+  const endpoints = ['authorizationEndpoint', 'tokenEndpoint', 'jwkEndpoint'] as const;
+  for (const [path, provider] of openidProviders(authentication)) {
+    const redirectHost = URL.parse(provider.redirectUrl ?? '')?.host;
+    const host = redirectHost === undefined ? null : parseHost(redirectHost);
+    if (adminHosts.length > 0 && redirectHost !== undefined && (host === null || !namesOneOf(hosts, host))) {
+      report(`${path}.redirectUrl`, `must have one of server.adminHosts as its host, ${adminHosts.join(' or ')}`);
+    }
+    const first = endpoints.find((key) => provider[key] !== null);
+    if (first === undefined) continue;
+    for (const key of endpoints.filter((each) => provider[each] === null)) {
+      const message = `must be given, as ${first} is; without all three they are discovered from the issuer`;
+      report(`${path}.${key}`, message);
+    }
+    if (provider.logoutRedirectUrl === null) continue;
+    const message = `must be left out, as ${first} is given: where the provider ends its sessions is discovered from the issuer`;
+    report(`${path}.logoutRedirectUrl`, message);
+  }
+}
+
+function checkMetrics({ monitor: { metricMinimumValues, metricMaximumValues } }: GatewayConfig, report: Report): void {
+  for (const [metric, least] of Object.entries(metricMinimumValues)) {
     // NaN is neither less nor more.
-    if (greatest === undefined || !(greatest < least)) continue;
+    if (!((metricMaximumValues[metric] ?? Number.NaN) < least)) continue;
     report(`monitor.metricMaximumValues.${metric}`, `must be at least ${least}, the metric's metricMinimumValues`);
   }
 }
@@ -353,71 +421,10 @@ function checkStatementPaths({ additionalStatementPaths }: GatewayConfig, report
   const previousPaths: string[] = ['/v1/statement'];
   for (const [index, path] of additionalStatementPaths.entries()) {
     const cut = path.replace(/\/+$/, '');
-    const field = `additionalStatementPaths[${index}]`;
     const clash = previousPaths.find((other) => `${cut}/`.startsWith(`${other}/`) || `${other}/`.startsWith(`${cut}/`));
+    const field = `additionalStatementPaths[${index}]`;
     if (cut === '') report(field, 'must name a path below "/"');
     else if (clash !== undefined) report(field, `must not lie under or above the statement path ${clash}`);
     previousPaths.push(cut);
   }
-}
-
-function checkCookies({ gatewayCookieConfiguration }: GatewayConfig, report: Report): void {
-  if (!gatewayCookieConfiguration.enabled) return;
-  const secret = gatewayCookieConfiguration.cookieSigningSecret;
-  if (secret === null || secret === '') {
-    report(
-      'gatewayCookieConfiguration.cookieSigningSecret',
-      'must be given, as gatewayCookieConfiguration.enabled is true',
-      'gatewayCookieConfiguration.enabled',
-    );
-  }
-}
-
-function checkAdmission({ admission: { secret } }: GatewayConfig, report: Report): void {
-  if (secret !== null && secret.length < MIN_SECRET) {
-    report('admission.secret', `must have at least ${MIN_SECRET} characters`);
-  }
-}
-
-function checkAuthentication(config: GatewayConfig, report: Report): void {
-  const { authentication, server } = config;
-  if (authentication === null) {
-    if (isLoopback(server.address)) return;
-    const message = `is reached from other machines, and nothing says who may call: configure "authentication", or add the line "authentication: none" to let every call pass, or write ${THIS_MACHINE}`;
-    report('server.address', message, 'authentication');
-    return;
-  }
-  const { defaultType } = authentication;
-  if (defaultType === 'none') return;
-  if (authentication.clientCertificates && !namesUsersByCertificate(config)) {
-    requireIdentity('authentication.clientCertificates', report, 'is true');
-  }
-  const { secret, previousSecrets } = authentication.session;
-  if (secret !== null && secret.text.length < MIN_SECRET) {
-    report('authentication.session.secret', `must have at least ${MIN_SECRET} characters`);
-  }
-  if (previousSecrets.some(({ text }) => text !== '' && text.length < MIN_SECRET)) {
-    report('authentication.session.previousSecrets', `must have at least ${MIN_SECRET} characters each, or none`);
-  }
-  for (const [path, provider] of openidProviders(authentication)) checkEndpoints(path, provider, report);
-}
-
-function checkEndpoints(path: string, provider: ConfiguredProvider, report: Report): void {
-  const endpoints = ['authorizationEndpoint', 'tokenEndpoint', 'jwkEndpoint'] as const;
-  const firstEndpoint = endpoints.find((key) => provider[key] !== null);
-  if (firstEndpoint === undefined) return;
-  for (const key of endpoints) {
-    if (provider[key] !== null) continue;
-    report(
-      `${path}.${key}`,
-      `must be given, as ${firstEndpoint} is; without all three they are discovered from the issuer`,
-      `${path}.${firstEndpoint}`,
-    );
-  }
-  if (provider.logoutRedirectUrl === null) return;
-  report(
-    `${path}.logoutRedirectUrl`,
-    `must be left out, as ${firstEndpoint} is given: where the provider ends its sessions is discovered from the issuer`,
-    `${path}.${firstEndpoint}`,
-  );
 }

@@ -1,25 +1,25 @@
 import { productNames } from '../model/names.ts';
-import type { StrategyName } from '../model/strategies.ts';
+import { openidProviders } from './consistency.ts';
 import type { GatewayConfig } from './gatewayConfig.ts';
-import { openidProviders } from './issuerChecks.ts';
 import { isSlip, nearest } from './nearest.ts';
 import { THIS_MACHINE } from './openAccess.ts';
 import type { ConfigNote } from './problem.ts';
 import { pageNames } from './schema/access.ts';
 
 /** The configuration after derived values, with notes about keys that could not be used. */
-export interface Derived {
+interface Derived {
   readonly config: GatewayConfig;
   readonly notes: readonly ConfigNote[];
 }
 
-/** The note for a configuration without authentication. */
-const unguarded =
-  'is not configured, so the gateway listens on this machine alone (127.0.0.1 and ::1); configure it (docs/authentication.md), or add the line "authentication: none" to let every call pass on all addresses';
-
 /** Class of the reference that routes by query counts (docs/compatibility.md#the-query-count-router). */
 const queryCountRouter = /(^|\.)QueryCountBasedRouterProvider$/;
-const QUERY_COUNT_STRATEGY: StrategyName = 'leastLoaded';
+
+/** Notes about a configuration that has no authentication, or none that lets a user log in. */
+const unguarded =
+  'is not configured, so the gateway listens on this machine alone (127.0.0.1 and ::1); configure it (docs/authentication.md), or add the line "authentication: none" to let every call pass on all addresses';
+const closed =
+  'holds neither form nor oauth, so that nobody can log in and calls of the API are refused, as in Trino Gateway; queries are served. Configure one of them (docs/authentication.md), or write "authentication: none" in its place to let every call pass';
 
 /**
  * Fills in what follows from other keys: metric names under the product's name, the strategy that `modules` of the
@@ -33,122 +33,91 @@ export function derive(
   lineOf: (field: string) => number | null,
   productName: string = config.protocol.productName,
 ): Derived {
+  const { authentication, modules, monitor, resources, routing, routingRules, server, uiConfiguration } = config;
   const notes: ConfigNote[] = [];
-  const strategyGiven = lineOf('routing.strategy') !== null;
-  const byQueryCount = config.modules.some((module) => queryCountRouter.test(module));
-  config.modules.forEach((module, index) => {
+  const note = (field: string, message: string): void => void notes.push({ field, line: lineOf(field), message });
+  modules.forEach((module, index) => {
     if (queryCountRouter.test(module)) return;
-    const message = `accepted, without effect: classes cannot be loaded here ("${module}")`;
-    notes.push({ field: `modules[${index}]`, line: lineOf('modules'), message });
+    note(`modules[${index}]`, `accepted, without effect: classes cannot be loaded here ("${module}")`);
   });
-  const pages: readonly string[] = pageNames;
-  for (const page of config.uiConfiguration.disablePages) {
-    if (pages.includes(page)) continue;
-    const field = 'uiConfiguration.disablePages';
-    const meant = nearest(page, pages);
+  for (const page of uiConfiguration.disablePages) {
+    if (pageNames.some((name) => name === page)) continue;
+    const meant = nearest(page, pageNames);
     const hint = meant !== null && isSlip(page, meant) ? `; did you mean ${meant}?` : '';
-    const message = `accepted, without effect: there is no page "${page}"; there are ${pages.join(', ')}${hint}`;
-    notes.push({ field, line: lineOf(field), message });
+    const message = `accepted, without effect: there is no page "${page}"; there are ${pageNames.join(', ')}${hint}`;
+    note('uiConfiguration.disablePages', message);
   }
-  const note = (field: string, message: string) => notes.push({ field, line: lineOf(field), message });
-  if (config.routing.defaultRoutingGroup === '') {
-    note(
-      'routing.defaultRoutingGroup',
-      'is empty, so that queries are refused for which no group is determined; write the name of a group',
-    );
+  if (routing.defaultRoutingGroup === '') {
+    const message = `is empty, so that queries are refused for which no group is determined; write the name of a group`;
+    note('routing.defaultRoutingGroup', message);
   }
   if (config.dataStore.queryHistoryHoursRetention < 1) {
-    note(
-      'dataStore.queryHistoryHoursRetention',
-      'keeps no history for longer than two hours: it is emptied then; write the number of hours',
-    );
+    const message = `keeps no history for longer than two hours: it is emptied then; write the number of hours`;
+    note('dataStore.queryHistoryHoursRetention', message);
   }
-  const routing =
-    byQueryCount && !strategyGiven ? { ...config.routing, strategy: QUERY_COUNT_STRATEGY } : config.routing;
-  const isUnguarded = config.authentication === null && lineOf('server.address') === null;
-  if (isUnguarded) notes.push({ field: 'authentication', line: lineOf('authentication'), message: unguarded });
-  const server = {
-    ...config.server,
-    enginePages: config.server.enginePages ?? enginePages(config),
-    ...(isUnguarded ? { address: THIS_MACHINE } : {}),
+  const isUnguarded = authentication === null && lineOf('server.address') === null;
+  if (isUnguarded) note('authentication', unguarded);
+  const { rulesType, rulesEngineEnabled, rulesExternalConfiguration } = routingRules;
+  const isWithoutService =
+    rulesType === 'EXTERNAL' && rulesEngineEnabled !== false && rulesExternalConfiguration.urlPath === null;
+  if (isWithoutService) {
+    const message = `is EXTERNAL without routingRules.rulesExternalConfiguration.urlPath, so that no service is asked and the header of the routing group decides, as in Trino Gateway; write the URL of the service, or routingRules.rulesEngineEnabled: false`;
+    note('routingRules.rulesType', message);
+  }
+  const byQueryCount = modules.some((module) => queryCountRouter.test(module)) && lineOf('routing.strategy') === null;
+  // In Kubernetes a user who may create a cluster is not always an administrator of the gateway.
+  const sharesOrigin = resources.source === 'kubernetes' && server.adminHosts.length === 0;
+  const enginePages = server.enginePages ?? (sharesOrigin ? 'redirect' : 'proxy');
+  const clientTimeout = config.serverConfig['monitor.http-client.request-timeout'];
+  const product = productNames(productName, config.protocol.clusterHeaders).clusterProduct.toLowerCase();
+  const metricName = (metric: string): string => metric.replaceAll('{product}', product);
+  return {
+    config: {
+      ...config,
+      authentication: deriveAuthentication(authentication, lineOf, note),
+      server: { ...server, enginePages, ...(isUnguarded ? { address: THIS_MACHINE } : {}) },
+      routing: byQueryCount ? { ...routing, strategy: 'leastLoaded' } : routing,
+      routingRules: isWithoutService ? { ...routingRules, rulesEngineEnabled: false } : routingRules,
+      monitor: {
+        ...monitor,
+        metricsEndpoint: monitor.metricsEndpoint.replace(/^\/?/, '/'),
+        timeout: lineOf('monitor.timeout') === null ? (clientTimeout ?? monitor.timeout) : monitor.timeout,
+        runningQueriesMetricName: metricName(monitor.runningQueriesMetricName),
+        queuedQueriesMetricName: metricName(monitor.queuedQueriesMetricName),
+        metricMinimumValues: renameKeys(monitor.metricMinimumValues, metricName),
+        metricMaximumValues: renameKeys(monitor.metricMaximumValues, metricName),
+      },
+    },
+    notes,
   };
-  const monitor = deriveMonitor(config, lineOf, productName);
-  const authentication = deriveAuthentication(config, lineOf, note);
-  const routingRules = deriveRules(config, note);
-  return { config: { ...config, authentication, server, routing, routingRules, monitor }, notes };
 }
-
-type Note = (field: string, message: string) => void;
 
 /**
  * `none` means that every call passes where it stands in place of the section alone: in the section the reference takes it
  * for a way of logging in that is not there, as any other word, and users log in by what there is.
  */
 function deriveAuthentication(
-  { authentication }: GatewayConfig,
+  authentication: GatewayConfig['authentication'],
   lineOf: (field: string) => number | null,
-  note: Note,
+  note: (field: string, message: string) => void,
 ): GatewayConfig['authentication'] {
-  if (authentication === null) return null;
   const field = 'authentication.defaultType';
+  if (authentication === null || (authentication.defaultType === 'none' && lineOf(field) === null)) {
+    return authentication;
+  }
   const { defaultType, form, kubernetes, tokenIssuers } = authentication;
-  const providers = openidProviders(authentication);
-  const isWord = defaultType === 'none' && lineOf(field) === null;
-  if (isWord) return authentication;
-  if (form === null && providers.length === 0 && kubernetes === null && Object.keys(tokenIssuers).length === 0) {
+  const hasForm = form !== null;
+  const hasProviders = openidProviders(authentication).length > 0;
+  const isMissing = { none: true, form: !hasForm, oauth: !hasProviders };
+  if (!hasForm && !hasProviders && kubernetes === null && Object.keys(tokenIssuers).length === 0) {
+    note('authentication', closed);
+  } else if (defaultType !== null && isMissing[defaultType]) {
     note(
-      'authentication',
-      'holds neither form nor oauth, so that nobody can log in and calls of the API are refused, as in Trino Gateway; queries are served. Configure one of them (docs/authentication.md), or write "authentication: none" in its place to let every call pass',
+      field,
+      `accepted, without effect: there is no authentication.${defaultType}, so users log in by what there is`,
     );
-  } else if (
-    defaultType === 'none' ||
-    (defaultType === 'form' && form === null) ||
-    (defaultType === 'oauth' && providers.length === 0)
-  ) {
-    const message = `accepted, without effect: there is no authentication.${defaultType}, so users log in by what there is`;
-    note(field, message);
   }
   return defaultType === 'none' ? { ...authentication, defaultType: null } : authentication;
-}
-
-/** Without the URL of its external service the reference routes by header, without a word. */
-function deriveRules({ routingRules }: GatewayConfig, note: Note): GatewayConfig['routingRules'] {
-  const { rulesType, rulesEngineEnabled, rulesExternalConfiguration } = routingRules;
-  if (rulesType !== 'EXTERNAL' || rulesEngineEnabled === false || rulesExternalConfiguration.urlPath !== null) {
-    return routingRules;
-  }
-  note(
-    'routingRules.rulesType',
-    'is EXTERNAL without routingRules.rulesExternalConfiguration.urlPath, so that no service is asked and the header of the routing group decides, as in Trino Gateway; write the URL of the service, or routingRules.rulesEngineEnabled: false',
-  );
-  return { ...routingRules, rulesEngineEnabled: false };
-}
-
-/**
- * Mode of engines' pages where the file does not set it. In Kubernetes a user who may create a cluster is not always
- * an administrator of the gateway, so its pages share an origin with the API only where the file states so.
- */
-function enginePages({ resources, server }: GatewayConfig): 'proxy' | 'redirect' {
-  return resources.source === 'kubernetes' && server.adminHosts.length === 0 ? 'redirect' : 'proxy';
-}
-
-function deriveMonitor(
-  { monitor, protocol, serverConfig }: GatewayConfig,
-  lineOf: (field: string) => number | null,
-  productName: string,
-): GatewayConfig['monitor'] {
-  const product = productNames(productName, protocol.clusterHeaders).clusterProduct.toLowerCase();
-  const metricName = (metric: string): string => metric.replaceAll('{product}', product);
-  const clientTimeout = serverConfig['monitor.http-client.request-timeout'];
-  return {
-    ...monitor,
-    metricsEndpoint: monitor.metricsEndpoint.replace(/^\/?/, '/'),
-    timeout: lineOf('monitor.timeout') === null ? (clientTimeout ?? monitor.timeout) : monitor.timeout,
-    runningQueriesMetricName: metricName(monitor.runningQueriesMetricName),
-    queuedQueriesMetricName: metricName(monitor.queuedQueriesMetricName),
-    metricMinimumValues: renameKeys(monitor.metricMinimumValues, metricName),
-    metricMaximumValues: renameKeys(monitor.metricMaximumValues, metricName),
-  };
 }
 
 function renameKeys(map: Readonly<Record<string, number>>, rename: (key: string) => string): Record<string, number> {

@@ -16,20 +16,18 @@ export function effectiveYaml(config: GatewayConfig): string {
 function printable(schema: FieldSchema, value: unknown): unknown {
   if (value === null || value === undefined) return null;
   if (schema.secret === true) return value === '' || (value as Secret).text === '' ? '' : MASK;
+  const { items, properties = {}, shorthand } = schema;
+  const values = value as Readonly<Record<string, unknown>>;
   switch (schema.kind) {
     case 'section': {
-      const { shorthand } = schema;
-      const values = value as Readonly<Record<string, unknown>>;
-      return shorthand !== undefined && values[shorthand.key] === shorthand.word
-        ? shorthand.word
-        : shownSection(schema, values);
+      if (shorthand !== undefined && values[shorthand.key] === shorthand.word) return shorthand.word;
+      const shown = Object.entries(properties).filter(([, child]) => child.withoutEffect === undefined);
+      return Object.fromEntries(shown.map(([name, child]) => [name, printable(child, values[name])]));
     }
     case 'map':
-      return shownMap(schema.items, value as Readonly<Record<string, unknown>>);
+      return new Map(Object.entries(values).map(([key, each]) => [key, items && printable(items, each)]));
     case 'list':
-      return (value as readonly unknown[]).map((item) =>
-        schema.items === undefined ? item : printable(schema.items, item),
-      );
+      return (value as readonly unknown[]).map((each) => items && printable(items, each));
     case 'duration':
       return formatDuration(value as number);
     case 'size':
@@ -37,18 +35,4 @@ function printable(schema: FieldSchema, value: unknown): unknown {
     default:
       return typeof value === 'string' ? maskUrls(value) : value;
   }
-}
-
-function shownSection(schema: FieldSchema, values: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const shownValues: Record<string, unknown> = {};
-  for (const [name, child] of Object.entries(schema.properties ?? {})) {
-    if (child.withoutEffect === undefined) shownValues[name] = printable(child, values[name]);
-  }
-  return shownValues;
-}
-
-function shownMap(items: FieldSchema | undefined, values: Readonly<Record<string, unknown>>): Map<string, unknown> {
-  return new Map(
-    Object.entries(values).map(([key, value]) => [key, items === undefined ? value : printable(items, value)]),
-  );
 }

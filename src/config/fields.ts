@@ -83,13 +83,23 @@ function field<T>(
   return { kind, description, ...(required === true ? {} : { default: unset }), ...notes };
 }
 
-/** Text; numbers and booleans in the file are taken as they are written. */
-export function text<const D extends string = never, const R extends boolean = false>(
-  description: string,
-  notes?: Notes<D, R> & Pick<FieldSchema, 'format'>,
-): ConfigField<Value<string, D, R>> {
-  return field('text', description, notes);
+/** Returns the function that makes keys of a kind with a value of type `T`, and `N` as its further notes. */
+function maker<T, N = unknown>(kind: FieldSchema['kind']) {
+  return <const D extends T = never, const R extends boolean = false>(
+    description: string,
+    notes?: Notes<D, R> & N,
+  ): ConfigField<Value<T, D, R>> => field(kind, description, notes);
 }
+
+/** Text; numbers and booleans in the file are taken as they are written. */
+export const text = maker<string, Pick<FieldSchema, 'format'>>('text');
+export const flag = maker<boolean, Pick<FieldSchema, 'words'>>('flag');
+export const integer = maker<number, Range>('integer');
+export const decimal = maker<number, Range & Pick<FieldSchema, 'isBound'>>('number');
+/** Duration such as `30s`; milliseconds in the configuration object. Default and range are in milliseconds. */
+export const duration = maker<number, Range>('duration');
+/** Size such as `16MB`; bytes in the configuration object. Default and range are in bytes. */
+export const size = maker<number, Range>('size');
 
 /** Texts of a list or map. */
 export function each(format?: TextFormat): ConfigField<string> {
@@ -102,43 +112,6 @@ export function secretText<const R extends boolean = false>(
   notes?: { readonly required?: R },
 ): ConfigField<Value<Secret, never, R>> {
   return field('text', description, { ...notes, ...{ secret: true, followed: true } });
-}
-
-export function flag<const D extends boolean = never>(
-  description: string,
-  notes?: Notes<D, false> & Pick<FieldSchema, 'words'>,
-): ConfigField<Value<boolean, D, false>> {
-  return field('flag', description, notes);
-}
-
-export function integer<const D extends number = never, const R extends boolean = false>(
-  description: string,
-  notes?: Notes<D, R> & Range,
-): ConfigField<Value<number, D, R>> {
-  return field('integer', description, notes);
-}
-
-export function decimal<const D extends number = never, const R extends boolean = false>(
-  description: string,
-  notes?: Notes<D, R> & Range & Pick<FieldSchema, 'isBound'>,
-): ConfigField<Value<number, D, R>> {
-  return field('number', description, notes);
-}
-
-/** Duration such as `30s`; milliseconds in the configuration object. Default and range are in milliseconds. */
-export function duration<const D extends number = never>(
-  description: string,
-  notes?: Notes<D, false> & Range,
-): ConfigField<Value<number, D, false>> {
-  return field('duration', description, notes);
-}
-
-/** Size such as `16MB`; bytes in the configuration object. Default and range are in bytes. */
-export function size<const D extends number = never>(
-  description: string,
-  notes?: Notes<D, false> & Range,
-): ConfigField<Value<number, D, false>> {
-  return field('size', description, notes);
 }
 
 export function choice<const V extends readonly string[], const D extends V[number] = never>(

@@ -14,60 +14,49 @@ type Check = (text: string) => string | null;
 const jdbcForms =
   'jdbc:postgresql://HOST/DATABASE, jdbc:mysql://HOST/DATABASE, jdbc:mariadb://HOST/DATABASE or jdbc:sqlite:FILE';
 
-const requestKey = new RegExp(REQUEST_KEY_FORM);
+/** A check by a form that the text must have. */
+function form(pattern: RegExp | ((text: string) => boolean), wanted: string): Check {
+  const isRight = typeof pattern === 'function' ? pattern : (text: string) => pattern.test(text);
+  return (text) => (isRight(text) ? null : `must be ${wanted}, not "${text}"`);
+}
+
+const hostForm = /^[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?$/;
+const hostNamePattern = /^\*$|^(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,250}[A-Za-z0-9])?$/;
+const authority = 'a host name or address with an optional port, such as admin.example or [::1]:8081';
+const leaseName = 'a name of an object of Kubernetes (lower-case letters, digits, "-" and ".")';
+const productName = 'letters and digits starting with an upper-case letter, such as Engine or Trino';
 
 /** Checks of the forms of text, each with a message that states the fix. */
 export const formatChecks: Readonly<Record<TextFormat, Check>> = {
-  authority: (text) =>
-    parseHost(text) !== null
-      ? null
-      : `must be a host name or address with an optional port, such as admin.example or [::1]:8081, not "${text}"`,
-  cidr: (text) => (isCidr(text) ? null : `must be an address or a network such as 10.0.0.0/8, not "${text}"`),
-  databaseName: (text) =>
-    /^[A-Za-z0-9_$-]{1,64}$/.test(text)
-      ? null
-      : `must be a database name of letters, digits, "_", "$" and "-", at most 64, not "${text}"`,
-  headerName: (text) =>
-    /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/.test(text) ? null : `must be the name of a header, not "${text}"`,
+  authority: form((text) => parseHost(text) !== null, authority),
+  cidr: form(isCidr, 'an address or a network such as 10.0.0.0/8'),
+  databaseName: form(/^[A-Za-z0-9_$-]{1,64}$/, 'a database name of letters, digits, "_", "$" and "-", at most 64'),
+  headerName: form(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/, 'the name of a header'),
   gatewayClass: gatewayClassProblem,
-  host: (text) =>
-    isIP(text) !== 0 || /^[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?$/.test(text)
-      ? null
-      : `must be an address or a host name, not "${text}"`,
-  hostNamePattern: (text) =>
-    text === '*' || /^(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,250}[A-Za-z0-9])?$/.test(text)
-      ? null
-      : `must be a host name without scheme and port, "*.example.com" or "*", not "${text}"`,
+  host: form((text) => isIP(text) !== 0 || hostForm.test(text), 'an address or a host name'),
+  hostNamePattern: form(hostNamePattern, 'a host name without scheme and port, "*.example.com" or "*"'),
   hostPattern: hostPatternProblem,
-  javaRegex: checkJavaRegex,
+  javaRegex: (text) => unusableRegex(wholeMatchProblem(text)),
   jdbcUrl: checkJdbcUrl,
-  labelSelector: (text) => {
+  labelSelector(text) {
     const parsed = parseLabelSelector(text);
     return 'problem' in parsed ? parsed.problem : null;
   },
-  leaseName: (text) =>
-    /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/.test(text)
-      ? null
-      : `must be a name of an object of Kubernetes (lower-case letters, digits, "-" and "."), not "${text}"`,
-  name: (text) =>
-    text.trim() === '' ? 'must not be empty' : text.length > 256 ? 'must have at most 256 characters' : null,
-  nameOrNothing: (text) =>
-    text !== '' && text.trim() === ''
-      ? 'must not be white space alone'
-      : text.length > 256
-        ? 'must have at most 256 characters'
-        : null,
+  leaseName: form(/^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/, leaseName),
+  name: (text) => (text.trim() === '' ? 'must not be empty' : nameProblem(text)),
+  nameOrNothing: (text) => (/^\s+$/.test(text) ? 'must not be white space alone' : nameProblem(text)),
   path: (text) => (text === '' ? 'must be a path, not empty' : text.includes('\0') ? 'must not hold NUL' : null),
-  productName: (text) =>
-    /^[A-Z][A-Za-z0-9]{0,31}$/.test(text)
-      ? null
-      : `must be letters and digits starting with an upper-case letter, such as Engine or Trino, not "${text}"`,
-  plainPath: (text) => (/^[^\s?#]+$/.test(text) ? null : `must be a path such as /metrics, not "${text}"`),
+  productName: form(/^[A-Z][A-Za-z0-9]{0,31}$/, productName),
+  plainPath: form(/^[^\s?#]+$/, 'a path such as /metrics'),
   regex: checkRegex,
-  requestKey: (text) => (requestKey.test(text) ? null : `must be user, source, session or header:NAME, not "${text}"`),
+  requestKey: form(new RegExp(REQUEST_KEY_FORM), 'user, source, session or header:NAME'),
   url: checkUrl,
-  urlPath: (text) => (/^\/[^\s?#]*$/.test(text) ? null : `must be a path that starts with "/", not "${text}"`),
+  urlPath: form(/^\/[^\s?#]*$/, 'a path that starts with "/"'),
 };
+
+function nameProblem(text: string): string | null {
+  return text.length > 256 ? 'must have at most 256 characters' : null;
+}
 
 function isCidr(text: string): boolean {
   const [address = '', bits, ...rest] = text.split('/');
@@ -79,10 +68,8 @@ function isCidr(text: string): boolean {
 
 function checkUrl(text: string): string | null {
   const url = URL.parse(text);
-  if (url === null || !/^https?:$/.test(url.protocol) || url.hostname === '') {
-    return 'must be a URL that starts with http:// or https://';
-  }
-  return null;
+  const isHttp = url !== null && /^https?:$/.test(url.protocol) && url.hostname !== '';
+  return isHttp ? null : 'must be a URL that starts with http:// or https://';
 }
 
 function checkJdbcUrl(text: string): string | null {
@@ -109,12 +96,6 @@ function checkJdbcUrl(text: string): string | null {
   return `names no database: write jdbc:${family}://${isList ? hosts : url?.host}/DATABASE`;
 }
 
-/** Expressions of keys that Trino Gateway has, in Java's syntax. */
-function checkJavaRegex(text: string): string | null {
-  const why = wholeMatchProblem(text);
-  return why === null ? null : `is no regular expression that can be used here: ${why}`;
-}
-
 /** Regular expressions run in linear time here (re2js), so look-around and back references are not supported. */
 function checkRegex(text: string): string | null {
   try {
@@ -122,6 +103,10 @@ function checkRegex(text: string): string | null {
     return null;
   } catch (error) {
     const why = error instanceof Error ? error.message.replace(/^error parsing regexp: /, '') : String(error);
-    return `is no regular expression that can be used here: ${why}`;
+    return unusableRegex(why);
   }
+}
+
+function unusableRegex(why: string | null): string | null {
+  return why === null ? null : `is no regular expression that can be used here: ${why}`;
 }

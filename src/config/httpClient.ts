@@ -2,22 +2,10 @@ import type { GatewayConfig } from './gatewayConfig.ts';
 import type { HttpClient } from './schema/serverConfig.ts';
 
 /** Settings of one HTTP client of the gateway; times in milliseconds, sizes in bytes. */
-export interface HttpClientSettings {
-  readonly connectTimeout: number;
-  /** Null if the file leaves it to another key. */
-  readonly requestTimeout: number | null;
-  readonly idleTimeout: number;
-  readonly maxConnectionsPerServer: number;
-  readonly maxRequestsQueuedPerDestination: number;
-  readonly maxResponseContentLength: number;
-  readonly verifyHostname: boolean;
-  readonly keyStorePath: string | null;
-  readonly keyStorePassword: string | null;
-  readonly trustStorePath: string | null;
-}
+export type HttpClientSettings = ReturnType<typeof httpClientSettings>;
 
-/** The settings under a client's prefix in `serverConfig`. */
-export function httpClientSettings({ serverConfig }: GatewayConfig, client: HttpClient): HttpClientSettings {
+/** The settings under a client's prefix in `serverConfig`; a request time of null is that of another key. */
+export function httpClientSettings({ serverConfig }: GatewayConfig, client: HttpClient) {
   return {
     connectTimeout: serverConfig[`${client}.http-client.connect-timeout`],
     requestTimeout: serverConfig[`${client}.http-client.request-timeout`],

@@ -65,27 +65,18 @@ export async function loadLdapFile(
 }
 
 function inconsistencies(settings: LdapSettings): readonly ConfigProblem[] {
-  const problems: ConfigProblem[] = [];
-  const report = (field: string, message: string) => problems.push({ field, line: null, message });
-  const { ldapUserSearch, ldapUserDnPattern, ldapUserBaseDn } = settings;
-  if (ldapUserSearch === null && ldapUserDnPattern === null) {
-    report('ldapUserSearch', 'must be given with ldapUserBaseDn, or ldapUserDnPattern instead');
-  }
-  if (ldapUserSearch !== null) {
-    if (!/^\(.*\$\{USER\}.*\)$/s.test(ldapUserSearch))
-      report('ldapUserSearch', `must be a filter that holds ${USER_MARK}`);
-    if (ldapUserBaseDn === null) report('ldapUserBaseDn', 'must be given, as ldapUserSearch is');
-  }
-  if (ldapUserDnPattern !== null && !/^[A-Za-z][A-Za-z0-9-]*=[^,]*\$\{USER\}/.test(ldapUserDnPattern)) {
-    report(
-      'ldapUserDnPattern',
-      `must be a DN that holds ${USER_MARK}, such as uid=${USER_MARK},ou=people,dc=example,dc=com`,
-    );
-  }
-  if (settings.useTls && settings.useSsl)
-    report('useTls', 'must not be true where useSsl is: TLS is there from the start');
-  if (settings.ldapAdminBindDn !== null && (settings.ldapAdminPassword ?? '') === '') {
-    report('ldapAdminPassword', 'must be given, as ldapAdminBindDn is');
-  }
-  return problems;
+  const { ldapUserSearch, ldapUserDnPattern, ldapUserBaseDn, ldapAdminBindDn, ldapAdminPassword } = settings;
+  const isFilter = ldapUserSearch === null || /^\(.*\$\{USER\}.*\)$/s.test(ldapUserSearch);
+  const isDn = ldapUserDnPattern === null || /^[A-Za-z][A-Za-z0-9-]*=[^,]*\$\{USER\}/.test(ldapUserDnPattern);
+  const dn = `uid=${USER_MARK},ou=people,dc=example,dc=com`;
+  const isUserMissing = ldapUserSearch === null && ldapUserDnPattern === null;
+  const mistakes: readonly (readonly [boolean, field: string, message: string])[] = [
+    [isUserMissing, 'ldapUserSearch', 'must be given with ldapUserBaseDn, or ldapUserDnPattern instead'],
+    [!isFilter, 'ldapUserSearch', `must be a filter that holds ${USER_MARK}`],
+    [ldapUserSearch !== null && ldapUserBaseDn === null, 'ldapUserBaseDn', 'must be given, as ldapUserSearch is'],
+    [!isDn, 'ldapUserDnPattern', `must be a DN that holds ${USER_MARK}, such as ${dn}`],
+    [settings.useTls && settings.useSsl, 'useTls', 'must not be true where useSsl is: TLS is there from the start'],
+    [ldapAdminBindDn !== null && !ldapAdminPassword, 'ldapAdminPassword', 'must be given, as ldapAdminBindDn is'],
+  ];
+  return mistakes.flatMap(([isMistake, field, message]) => (isMistake ? [{ field, line: null, message }] : []));
 }

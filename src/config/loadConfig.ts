@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
-import { type CrossProblem, crossChecks } from './consistency.ts';
+import type { Problem } from '../model/errors.ts';
+import { causeIn, crossChecks } from './consistency.ts';
 import { derive } from './derived.ts';
 import { type Environment, whyUnreadable } from './environment.ts';
 import { configFields, type GatewayConfig } from './gatewayConfig.ts';
@@ -18,7 +19,7 @@ export type LoadResult =
     }
   | { readonly problems: readonly ConfigProblem[] };
 
-export interface ConfigText {
+interface ConfigText {
   readonly path: string;
   readonly text: string;
 }
@@ -34,21 +35,13 @@ export async function loadConfig(
   environment: Environment,
   productName?: string,
 ): Promise<LoadResult> {
-  const texts = await readTexts(paths);
-  return 'problem' in texts ? { problems: [texts.problem] } : parseConfigTexts(texts.texts, environment, productName);
-}
-
-/** Reads files in turn; the first failure is returned as a problem. */
-export async function readTexts(
-  paths: readonly string[],
-): Promise<{ readonly texts: readonly ConfigText[] } | { readonly problem: ConfigProblem }> {
   const texts: ConfigText[] = [];
   for (const path of paths) {
     const read = await readText(path);
-    if ('problem' in read) return { problem: { ...read.problem, file: path } };
+    if ('problem' in read) return { problems: [{ ...read.problem, file: path }] };
     texts.push({ path, text: read.text });
   }
-  return { texts };
+  return parseConfigTexts(texts, environment, productName);
 }
 
 /** Reads the texts of configuration files as `loadConfig` does; each mistake names its file and the line in it. */
@@ -68,9 +61,9 @@ export function parseConfigTexts(
     firstLines.push(firstLine);
     firstLine += text.split('\n').length;
   }
-  const placed = <T extends ConfigProblem | ConfigNote>(item: T): T => {
-    if (item.line === null) return item;
+  const placed = <T extends ConfigNote>(item: T): T => {
     const { line } = item;
+    if (line === null) return item;
     const file = firstLines.findLastIndex((first) => first <= line);
     return { ...item, file: texts[file]?.path, line: line - (firstLines[file] ?? 1) + 1 };
   };
@@ -100,30 +93,34 @@ function configOf(source: Source, productName: string | undefined): LoadResult {
     isProductNamed || productName === undefined ? value : { ...value, protocol: { ...value.protocol, productName } };
   const derived = derive(named, lineOf, productName);
   const direct = [...source.problems, ...reading.problems];
-  const between = crossChecks(derived.config).filter(
-    ({ field, cause }) => !isTold(field, direct) && (cause === undefined || !isTold(cause, direct)),
-  );
-  const problems = [...direct, ...between.map((problem) => atKey(problem, lineOf))];
+  const problems = [...direct, ...placedChecks(crossChecks(derived.config), direct, lineOf)];
   if (problems.length > 0) return { problems: inOrder(problems) };
   return { config: deepFreeze(derived.config), notes: inOrder([...reading.notes, ...derived.notes]), isProductNamed };
 }
 
-/** True when a problem with the key, or with something in it, has been reported. */
-function isTold(field: string, problems: readonly ConfigProblem[]): boolean {
-  return problems.some((problem) => problem.field === field || problem.field.startsWith(`${field}.`));
-}
-
-/** A problem between keys at the line of its own key, of the key that causes it, or of the enclosing section. */
-function atKey({ field, message, cause }: CrossProblem, lineOf: (field: string) => number | null): ConfigProblem {
-  const line = lineOf(field) ?? (cause === undefined ? null : lineOf(cause)) ?? nearestLine(field, lineOf);
-  return { field, line, message };
-}
-
-/** Line of a key, or of the nearest section around it that the file gives. */
-function nearestLine(field: string, lineOf: (field: string) => number | null): number | null {
-  const line = lineOf(field);
-  const dot = field.lastIndexOf('.');
-  return line !== null || dot < 0 ? line : nearestLine(field.slice(0, dot), lineOf);
+/**
+ * Problems between keys, without those that follow from a problem of one of their keys. Their line is that of the key, of the
+ * one that causes the problem, or of the nearest section that the file gives.
+ */
+function placedChecks(
+  checks: readonly Problem[],
+  direct: readonly ConfigProblem[],
+  lineOf: (field: string) => number | null,
+): readonly ConfigProblem[] {
+  return checks.flatMap((problem) => {
+    const names = problem.field.split('.');
+    const sections = names.map((_, index) => names.slice(0, names.length - index).join('.'));
+    const cause = causeIn(problem.message);
+    // The message names a key by its path, or one next to the field.
+    const causes = cause === null ? [] : [cause, `${sections[1]}.${cause}`];
+    const keys = [problem.field, ...causes];
+    const isTold = direct.some(
+      ({ field }) => sections.includes(field) || keys.some((key) => field === key || field.startsWith(`${key}.`)),
+    );
+    if (isTold) return [];
+    const lines = [...keys, ...sections].map(lineOf);
+    return [{ ...problem, line: lines.find((line) => line !== null) ?? null }];
+  });
 }
 
 /** Reads a file's text; a failure is returned as a problem. */
@@ -135,7 +132,7 @@ export async function readText(path: string): Promise<{ readonly text: string } 
   }
 }
 
-function inOrder<T extends ConfigProblem | ConfigNote>(items: readonly T[]): readonly T[] {
+function inOrder<T extends ConfigNote>(items: readonly T[]): readonly T[] {
   return items.toSorted((a, b) => (a.line ?? 0) - (b.line ?? 0));
 }
 

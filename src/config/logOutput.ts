@@ -36,7 +36,6 @@ class LogOutput implements DestinationStream {
   readonly #maxWaiting: number;
   /** Lines of the last milliseconds. */
   #portion = '';
-  #isDue = false;
   #isEnding = false;
   /** Unread output; of the first buffer `#written` bytes are written. */
   #waiting: Buffer[] = [];
@@ -58,14 +57,7 @@ class LogOutput implements DestinationStream {
     if (this.#portion.length + line.length > PORTION) this.#pass();
     this.#portion += line;
     if (this.#isEnding) this.flushSync();
-    else if (!this.#isDue) {
-      this.#isDue = true;
-      // Buffered lines do not keep the process alive: they are written at its end.
-      setTimeout(() => {
-        this.#isDue = false;
-        this.#pass();
-      }, PORTION_WAIT_MS).unref();
-    }
+    else this.#passIn(PORTION_WAIT_MS);
   }
 
   /** Writes immediately what has not been written; for a few seconds at most where the reader takes nothing. */
@@ -78,27 +70,26 @@ class LogOutput implements DestinationStream {
     }
   }
 
+  /** Lines that wait do not keep the process alive: they are written at its end. */
+  #passIn(delayMs: number): void {
+    this.#timer ??= setTimeout(() => {
+      this.#timer = null;
+      this.#pass();
+    }, delayMs).unref();
+  }
+
   /** Writes the portion, or has it wait; lines beyond the bound are lost. */
   #pass(): void {
-    if (this.#portion === '') return;
     const bytes = Buffer.from(this.#portion);
     this.#portion = '';
     if (this.#bytes + bytes.length > this.#maxWaiting) this.#lost += countOf(bytes);
-    else this.#push(bytes);
-    this.#write();
+    else if (bytes.length > 0) this.#push(bytes);
+    if (!this.#tryWrite()) this.#passIn(this.#pauseMs);
   }
 
   #push(bytes: Buffer): void {
     this.#waiting.push(bytes);
     this.#bytes += bytes.length;
-  }
-
-  #write(): void {
-    if (this.#tryWrite() || this.#timer !== null) return;
-    this.#timer = setTimeout(() => {
-      this.#timer = null;
-      this.#write();
-    }, this.#pauseMs).unref();
   }
 
   /** Writes what the reader takes now, and sets the pause until the next try; false when something is left. */

@@ -11,11 +11,6 @@ import { MASK, maskUrls } from './secrets.ts';
 
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal';
 
-export interface LoggerOptions {
-  readonly level: LogLevel;
-  readonly destination: DestinationStream;
-}
-
 /** Fields whose values are secrets, wherever they are logged; headers among them. */
 const secretField =
   /^(.*[-_.])?(authorization|cookie|set-cookie|cookies|credentials?|extra-credential)$|password|passwd|secret|token|private_?key|api_?key/i;
@@ -28,19 +23,16 @@ const DEPTH = 8;
  * (authorization, cookie, password, secret, token …) are masked in this one place, at any depth, in bindings of
  * children and in errors as well; so are passwords in URLs. Setting its level sets that of every child.
  */
-export function createLogger({ level, destination }: LoggerOptions): Logger {
+export function createLogger(given: { readonly level: LogLevel; readonly destination: DestinationStream }): Logger {
   const options = {
-    level,
+    level: given.level,
     base: null,
     timestamp: stdTimeFunctions.isoTime,
-    formatters: {
-      level: (label: string) => ({ level: label }),
-      log: masked,
-    },
+    formatters: { level: (label: string) => ({ level: label }), log: masked },
     // Errors are plain objects by then.
     serializers: { err: (error: unknown) => error },
   };
-  const logger: Logger = pino(options, destination);
+  const logger: Logger = pino(options, given.destination);
   writeWhole(logger);
   maskChildren(logger);
   return logger;
@@ -50,10 +42,9 @@ export function createLogger({ level, destination }: LoggerOptions): Logger {
 function maskChildren(root: Logger): void {
   type MakeChild = (this: Logger, bindings: Bindings, options?: ChildLoggerOptions) => Logger;
   const makeChild = root.child as unknown as MakeChild;
-  const child: MakeChild = function child(bindings, options) {
+  root.child = function child(this: Logger, bindings: Bindings, options?: ChildLoggerOptions) {
     return makeChild.call(this, masked(bindings), options);
-  };
-  root.child = child as unknown as typeof root.child;
+  } as unknown as typeof root.child;
 }
 
 /** Internals of pino's loggers that create a line. */
@@ -108,11 +99,10 @@ function maskedField(name: string, value: unknown, depth: number): unknown {
 const secretNames = new Map<string, boolean>();
 
 function isSecretField(name: string): boolean {
-  const response = secretNames.get(name);
-  if (response !== undefined) return response;
-  const isSecret = secretField.test(name);
+  const cached = secretNames.get(name);
+  const isSecret = cached ?? secretField.test(name);
   // Names made of data, such as those of headers, must not fill the memory.
-  if (secretNames.size < 2000) secretNames.set(name, isSecret);
+  if (cached === undefined && secretNames.size < 2000) secretNames.set(name, isSecret);
   return isSecret;
 }
 

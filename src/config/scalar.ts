@@ -33,25 +33,22 @@ function readText(schema: FieldSchema, text: string): ScalarResult {
   return wrong === null ? { value: text } : { wrong };
 }
 
-/** Words of YAML 1.1 that mean a truth value; Trino Gateway reads them, and whole numbers, where 0 alone is false. */
-const otherFlags: ReadonlyMap<string, boolean> = new Map([
-  ['yes', true],
-  ['on', true],
-  ['no', false],
-  ['off', false],
-]);
-
-function otherFlag(word: string): boolean | undefined {
-  return /^[+-]?\d+$/.test(word) ? Number(word) !== 0 : otherFlags.get(word);
+/** A value that Trino Gateway reads from a text in another form than its own. */
+function readAs<T extends string | number | boolean>(value: T): { readonly value: T; readonly note: string } {
+  return { value, note: `is read as ${value}, as in Trino Gateway; write ${value}` };
 }
+
+/** Words that mean a truth value; those of YAML 1.1 Trino Gateway reads too, and whole numbers, where 0 alone is false. */
+const flags: Readonly<Record<string, boolean>> = { true: true, false: false };
+const otherFlags: Readonly<Record<string, boolean>> = { yes: true, on: true, no: false, off: false };
 
 function readFlag(schema: FieldSchema, text: string): ScalarResult {
   const word = text.toLowerCase();
-  if (word === 'true' || word === 'false') return { value: word === 'true' };
-  const value = Object.hasOwn(schema.words ?? {}, word) ? schema.words?.[word] : undefined;
-  if (value !== undefined) return { value };
-  const meant = otherFlag(word);
-  if (meant !== undefined) return { value: meant, note: `is read as ${meant}, as in Trino Gateway; write ${meant}` };
+  for (const words of [flags, schema.words ?? {}]) {
+    if (Object.hasOwn(words, word)) return { value: words[word] as boolean };
+  }
+  if (/^[+-]?\d+$/.test(word)) return readAs(Number(word) !== 0);
+  if (Object.hasOwn(otherFlags, word)) return readAs(otherFlags[word] as boolean);
   return { wrong: `must be true or false, not "${text}"` };
 }
 
@@ -64,8 +61,7 @@ function readInteger(schema: FieldSchema, text: string): ScalarResult {
   const isFraction = /^[+-]?\d+\.\d+$/.test(text);
   const digits = isFraction ? String(Math.trunc(Number(text))) : text;
   const result = bounded(schema, readNumber(digits, /^[+-]?\d[\d_]*$/, 'a whole number'), String);
-  if (!isFraction || 'wrong' in result) return result;
-  return { ...result, note: `is read as ${digits}, as in Trino Gateway; write ${digits}` };
+  return isFraction && 'value' in result ? { ...result, note: readAs(digits).note } : result;
 }
 
 /** Numbers that are none, as Java writes them. */
@@ -109,9 +105,7 @@ function readChoice(schema: FieldSchema, text: string): ScalarResult {
   // YAML 1.1, which Helm reads and writes, takes an unquoted off for false.
   if (text === 'false' && values.includes('off')) return { value: 'off' };
   const ordinal = /^\d{1,3}$/.test(text) ? schema.ordinals?.[Number(text)] : undefined;
-  if (ordinal !== undefined) {
-    return { value: ordinal, note: `is read as ${ordinal}, as in Trino Gateway; write ${ordinal}` };
-  }
+  if (ordinal !== undefined) return readAs(ordinal);
   if (schema.others !== undefined) {
     return { value: null, note: `is none of ${values.join(', ')}, and so without effect: ${schema.others}` };
   }

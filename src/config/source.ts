@@ -1,12 +1,14 @@
 import {
+  type Document,
   isAlias,
   isMap,
+  isNode,
   isScalar,
   isSeq,
   LineCounter,
   type Node,
-  type ParsedNode,
   parseDocument,
+  type Scalar,
   type YAMLParseError,
 } from 'yaml';
 import { type Environment, expand, holdsMarks, markReferences, oddReference, unmarkReferences } from './environment.ts';
@@ -72,7 +74,6 @@ class Converter {
   readonly #lines = new LineCounter();
   readonly #nodes = new Map<Node, SourceNode>();
   readonly #problems: ConfigProblem[] = [];
-  #resolve: (node: Node) => Node | undefined = () => undefined;
 
   constructor(environment: Environment, firstLine: number, inside = false) {
     this.#environment = environment;
@@ -81,40 +82,45 @@ class Converter {
   }
 
   read(text: string): Source {
-    const document = parseDocument(this.#inside ? text : markReferences(text), {
-      lineCounter: this.#lines,
-      prettyErrors: false,
-      uniqueKeys: false,
-      stringKeys: false,
-    });
+    const options = { lineCounter: this.#lines, prettyErrors: false, uniqueKeys: false, stringKeys: false };
+    const document = parseDocument(this.#inside ? text : markReferences(text), options);
     for (const error of document.errors) {
       this.#problem(this.#lineAt(error.pos[0]), `${NOT_YAML}: ${sentence(error)}`);
     }
-    this.#resolve = (node) => (isAlias(node) ? node.resolve(document) : undefined);
-    const root = this.#convert(document.contents as ParsedNode | null, this.#firstLine);
-    return { root, problems: this.#problems };
+    return { root: this.#convert(document.contents, this.#firstLine, document), problems: this.#problems };
   }
 
-  #convert(node: Node | null, lineBefore: number): SourceNode {
-    if (node === null) return { kind: 'null', line: lineBefore };
+  #convert(node: unknown, lineBefore: number, document: Document): SourceNode {
+    if (!isNode(node)) return { kind: 'null', line: lineBefore };
     const converted = this.#nodes.get(node);
     if (converted !== undefined) return converted;
-    const line = this.#lineOf(node, lineBefore);
-    if (isAlias(node)) return this.#alias(node, line);
+    const line = node.range == null ? lineBefore : this.#lineAt(node.range[0]);
     if (isScalar(node)) return this.#scalar(node, line);
-    if (isSeq(node)) return this.#list(node, line);
-    if (isMap(node)) return this.#map(node, line);
-    return { kind: 'unreadable', line };
+    if (isAlias(node)) {
+      const target = node.resolve(document);
+      if (target !== undefined) return this.#convert(target, line, document);
+      return this.#unreadable(line, `${NOT_YAML}: there is no anchor for the alias`);
+    }
+    if (isSeq(node)) {
+      const items: SourceNode[] = [];
+      this.#nodes.set(node, { kind: 'list', line, items });
+      for (const item of node.items) items.push(this.#convert(item, line, document));
+      return { kind: 'list', line, items };
+    }
+    if (!isMap(node)) return { kind: 'unreadable', line };
+    const entries: SourceEntry[] = [];
+    this.#nodes.set(node, { kind: 'map', line, entries });
+    for (const pair of node.items) {
+      const key = this.#convert(pair.key, line, document);
+      if (key.kind === 'list' || key.kind === 'map' || key.kind === 'null')
+        this.#problem(key.line, 'a key must be text');
+      if (key.kind !== 'scalar') continue;
+      entries.push({ key: key.text, line: key.line, node: this.#convert(pair.value, key.line, document) });
+    }
+    return { kind: 'map', line, entries };
   }
 
-  #alias(node: Node, line: number): SourceNode {
-    const target = this.#resolve(node);
-    if (target !== undefined) return this.#convert(target, line);
-    this.#problem(line, `${NOT_YAML}: there is no anchor for the alias`);
-    return { kind: 'unreadable', line };
-  }
-
-  #scalar(node: { value: unknown; source?: string; type?: string }, line: number): SourceNode {
+  #scalar(node: Scalar, line: number): SourceNode {
     const plain = node.type === undefined || node.type === 'PLAIN';
     const written = plain ? (node.source ?? '') : String(node.value);
     if (plain && node.value === null) return { kind: 'null', line };
@@ -126,44 +132,21 @@ class Converter {
       const form = odd.startsWith('${ENV')
         ? 'names are letters, digits, "_" and "-", a letter first'
         : 'paths are letters, digits, "_", "-", "." and "/"';
-      this.#problem(line, `${odd} is no reference: ${form}`);
+      return this.#unreadable(line, `${odd} is no reference: ${form}`);
     }
-    if (problems.length > 0 || odd !== null) return { kind: 'unreadable', line };
+    if (problems.length > 0) return { kind: 'unreadable', line };
     if (plain && wholly && text === '') return { kind: 'null', line };
     const reference = text === written ? null : unmarkReferences(written);
     return { kind: 'scalar', line, text, reference, wholly: wholly && plain };
   }
 
-  #list(node: { items: readonly unknown[] } & Node, line: number): SourceNode {
-    const items: SourceNode[] = [];
-    const list: SourceNode = { kind: 'list', line, items };
-    this.#nodes.set(node, list);
-    for (const item of node.items) items.push(this.#convert(item as Node | null, line));
-    return list;
-  }
-
-  #map(node: { items: readonly { key: unknown; value: unknown }[] } & Node, line: number): SourceNode {
-    const entries: SourceEntry[] = [];
-    const map: SourceNode = { kind: 'map', line, entries };
-    this.#nodes.set(node, map);
-    for (const pair of node.items) {
-      const key = this.#convert(pair.key as Node | null, line);
-      if (key.kind === 'unreadable') continue;
-      if (key.kind !== 'scalar') {
-        this.#problem(key.line, 'a key must be text');
-        continue;
-      }
-      entries.push({ key: key.text, line: key.line, node: this.#convert(pair.value as Node | null, key.line) });
-    }
-    return map;
-  }
-
-  #lineOf(node: Node, lineBefore: number): number {
-    return node.range === undefined || node.range === null ? lineBefore : this.#lineAt(node.range[0]);
-  }
-
   #lineAt(offset: number): number {
     return this.#inside ? this.#firstLine : this.#lines.linePos(offset).line + this.#firstLine - 1;
+  }
+
+  #unreadable(line: number, message: string): SourceNode {
+    this.#problem(line, message);
+    return { kind: 'unreadable', line };
   }
 
   #problem(line: number, message: string): void {

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { FIRST_PROVIDER } from '../../config/issuerChecks.ts';
+import { FIRST_PROVIDER } from '../../config/consistency.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { isRecord } from '../../model/record.ts';
 import { compileCheck } from '../../model/validation.ts';

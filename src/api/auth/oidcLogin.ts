@@ -17,7 +17,7 @@ import {
   randomState,
 } from 'openid-client';
 import { Counter, type Registry } from 'prom-client';
-import { type ConfiguredProvider, FIRST_PROVIDER } from '../../config/issuerChecks.ts';
+import { type ConfiguredProvider, FIRST_PROVIDER } from '../../config/consistency.ts';
 import { claimOf, missingClaim } from '../../gateway/user/credentials.ts';
 import type { UserNamespace } from '../../gateway/user/requestIssuers.ts';
 import { CLOCK_TOLERANCE_S, type TokenIssuer } from '../../gateway/user/tokens.ts';

@@ -14,7 +14,7 @@ import {
   section,
   text,
 } from '../fields.ts';
-import { issuerRoles, requiredClaims, tokenIssuer, userPrefix } from './tokenIssuers.ts';
+import { callerClaims, issuerRoles, requiredClaims, roleKeys, tokenIssuer, userPrefix } from './tokenIssuers.ts';
 
 const openidProvider = {
   issuer: text('Issuer of tokens.', { required: true, format: 'url' }),
@@ -29,8 +29,7 @@ const openidProvider = {
   redirectUrl: text("The gateway's own callback URL.", { required: true, format: 'url' }),
   redirectWebUrl: text('Where the browser goes after logging in; `/` by default.'),
   scopes: listOf('Scopes that are requested.', each(), { default: ['openid', 'profile', 'email'] }),
-  userIdField: text('Claim that holds the user name.', { default: 'sub' }),
-  privilegesField: text('Claim that holds the privileges; a list is joined by `_`. Unset, they are looked up by name.'),
+  ...callerClaims,
   audiences: listOf('Audiences of which a token must name one; unset, the client id.', each(), { default: null }),
   requiredClaims,
   label: text('What the login page calls the provider, where there are several ways; unset, its name or its host.'),
@@ -104,10 +103,7 @@ export const authentication = optionalSection(
       'Issuers of bearer tokens (JWTs) of programs, by name, beside the providers that users log in at: the `iss` of a token says whose keys verify it.',
       section('One issuer, by name.', {
         ...tokenIssuer,
-        userIdField: text('Claim that holds the user name.', { default: 'sub' }),
-        privilegesField: text(
-          'Claim that holds the privileges; a list is joined by `_`. Unset, they are looked up by name.',
-        ),
+        ...callerClaims,
         roles: issuerRoles,
       }),
     ),
@@ -196,9 +192,7 @@ export const clientCertificateJwtAuthentication = optionalSection(
 export const authorization = optionalSection(
   'Which privileges give which role; the whole text of the privileges must match.',
   {
-    admin: text('Privileges that give the role ADMIN.', { format: 'javaRegex' }),
-    user: text('Privileges that give the role USER.', { format: 'javaRegex' }),
-    api: text('Privileges that give the role API.', { format: 'javaRegex' }),
+    ...roleKeys,
     groupRoles: section('Roles of groups of users, by the sources of `userGroups`, beside those of privileges.', {
       admin: listOf('Groups that give the role ADMIN.', each()),
       user: listOf('Groups that give the role USER.', each()),

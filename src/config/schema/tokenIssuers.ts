@@ -12,14 +12,21 @@ export const userPrefix = text(
   'What stands before the names of its users, so that they are not those of others; unset, `{name}/`. Empty, its users are taken for those of the same name elsewhere.',
 );
 
+export const callerClaims = {
+  userIdField: text('Claim that holds the user name.', { default: 'sub' }),
+  privilegesField: text('Claim that holds the privileges; a list is joined by `_`. Unset, they are looked up by name.'),
+};
+
+export const roleKeys = {
+  admin: text('Privileges that give the role ADMIN.', { format: 'javaRegex' }),
+  user: text('Privileges that give the role USER.', { format: 'javaRegex' }),
+  api: text('Privileges that give the role API.', { format: 'javaRegex' }),
+};
+
 /** Roles by the privileges of one issuer's tokens alone. */
 export const issuerRoles = optionalSection(
   'Which privileges of its tokens give which role, in place of `authorization.admin`, `user` and `api`; must be given, `{}` gives none.',
-  {
-    admin: text('Privileges that give the role ADMIN.', { format: 'javaRegex' }),
-    user: text('Privileges that give the role USER.', { format: 'javaRegex' }),
-    api: text('Privileges that give the role API.', { format: 'javaRegex' }),
-  },
+  roleKeys,
 );
 
 /** Keys of an issuer whose tokens are verified, without those of what becomes of its users. */
