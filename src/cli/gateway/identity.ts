@@ -5,7 +5,7 @@ import type { HttpClient } from '../../config/schema/serverConfig.ts';
 import { trustPeers } from '../../gateway/headers/requestHeaders.ts';
 import { AddressGuard } from '../../gateway/tls/addressGuard.ts';
 import { ClusterTls, clusterAtOrigin, type ServerAt } from '../../gateway/tls/clusterTls.ts';
-import { type TlsMetrics, type TlsUse, TlsWatch } from '../../gateway/tls/tlsFiles.ts';
+import { type TlsMetrics, type TlsUse, type TlsWatch, watchTls } from '../../gateway/tls/tlsFiles.ts';
 import { ClientCertificates } from '../../gateway/user/clientCertificates.ts';
 import {
   CertificateIdentities,
@@ -40,14 +40,14 @@ interface OutgoingTls {
 }
 
 /**
- * Loads and follows the server certificate; null if HTTPS is disabled.
+ * Loads and follows the certificate; null if HTTPS is disabled.
  * @throws GatewayError for invalid files
  */
 export async function openIncomingTls(context: GatewayContext, metrics: TlsMetrics): Promise<TlsWatch | null> {
   const files = incomingTlsFiles(context.config);
   if (files === null) return null;
   const refreshTime = context.config.serverConfig['http-server.https.ssl-context.refresh-time'];
-  const watch = await TlsWatch.open('clients', files, refreshTime, context.logger, metrics);
+  const watch = await watchTls('clients', files, refreshTime, context.logger, metrics);
   context.onClose(() => watch.stop());
   return watch;
 }
@@ -64,7 +64,7 @@ export async function openOutgoingTls(
   const open = async (use: TlsUse, client: HttpClient, serverAt: ServerAt, guard: AddressGuard | null) => {
     const { config, logger, onClose } = context;
     const refreshTime = config.serverConfig['http-server.https.ssl-context.refresh-time'];
-    const watch = await TlsWatch.open(use, outgoingTlsFiles(config, client), refreshTime, logger, metrics);
+    const watch = await watchTls(use, outgoingTlsFiles(config, client), refreshTime, logger, metrics);
     onClose(() => watch.stop());
     const { verifyHostname } = httpClientSettings(config, client);
     if (!verifyHostname) {

@@ -155,83 +155,54 @@ export class TlsMetrics {
   }
 }
 
-/** Followed certificate files: changes are applied, broken files are reported and leave the last good ones active. */
-export class TlsWatch {
-  readonly #use: TlsUse;
-  readonly #logger: Logger;
-  readonly #metrics: TlsMetrics;
-  readonly #listeners: ((material: TlsMaterial) => void)[] = [];
-  /** Null: there are no files. */
-  #files: Followed<TlsMaterial> | null = null;
+/** Followed certificate files; `current` is another object after each change. */
+export interface TlsWatch extends Followed<TlsMaterial> {
+  onChange(listener: (material: TlsMaterial) => void): void;
+}
 
-  private constructor(use: TlsUse, logger: Logger, metrics: TlsMetrics) {
-    this.#use = use;
-    this.#logger = logger;
-    this.#metrics = metrics;
+/**
+ * Loads certificate files and follows them: changes are applied, broken files are reported and leave the last good ones
+ * active.
+ * @param refreshTime milliseconds between two reads of the files
+ * @throws GatewayError EG_IMPOSSIBLE for unusable files at the start: the message names key and file
+ */
+export async function watchTls(
+  use: TlsUse,
+  files: TlsFiles,
+  refreshTime: number,
+  logger: Logger,
+  metrics: TlsMetrics,
+): Promise<TlsWatch> {
+  if (files.keyStore === null && files.trustStore === null) {
+    return { current: noTlsMaterial, onChange: () => undefined, stop: () => undefined };
   }
-
-  /**
-   * Loads certificate files and follows them. Compares contents, not times: mounted Secrets change by a swapped link.
-   * @param refreshTime milliseconds between two reads of the files
-   * @throws GatewayError EG_IMPOSSIBLE for unusable files at the start: the message names key and file
-   */
-  static async open(
-    use: TlsUse,
-    files: TlsFiles,
-    refreshTime: number,
-    logger: Logger,
-    metrics: TlsMetrics,
-  ): Promise<TlsWatch> {
-    const watch = new TlsWatch(use, logger, metrics);
-    if (files.keyStore === null && files.trustStore === null) return watch;
-    try {
-      watch.#files = await followFiles(
-        () => readTlsFiles(files),
-        (contents) => tlsMaterial(files, contents),
-        (problem, material) => watch.#report(problem, material),
-        refreshTime,
-      );
-    } catch (error) {
-      if (!(error instanceof TlsFileError)) throw error;
-      const { key } = error.file;
-      throw new GatewayError('EG_IMPOSSIBLE', `${key}: ${error.message}`, { field: key, cause: error });
-    }
-    watch.#noteUse(watch.current);
-    return watch;
-  }
-
-  /** The active files; a new object after each change. */
-  get current(): TlsMaterial {
-    return this.#files?.current ?? noTlsMaterial;
-  }
-
-  onChange(listener: (material: TlsMaterial) => void): void {
-    this.#listeners.push(listener);
-  }
-
-  stop(): void {
-    this.#files?.stop();
-  }
-
-  #report(reason: string | null, material: TlsMaterial): void {
-    const use = this.#use;
-    this.#metrics.reloaded(use, reason === null ? 'taken' : 'refused');
+  const listeners: ((material: TlsMaterial) => void)[] = [];
+  const noteUse = (material: TlsMaterial): void => {
+    metrics.inUse(use, material);
+    const [leaf] = material.chain;
+    if (leaf === undefined || leaf.validToDate.getTime() >= Date.now()) return;
+    logger.warn({ use, subject: leaf.subject, validTo: leaf.validTo }, 'certificate expired');
+  };
+  const report = (reason: string | null, material: TlsMaterial): void => {
+    metrics.reloaded(use, reason === null ? 'taken' : 'refused');
     if (reason !== null) {
-      this.#logger.error({ use, reason }, 'changed certificate files rejected; last valid ones stay active');
+      logger.error({ use, reason }, 'changed certificate files rejected; last valid ones stay active');
       return;
     }
-    for (const listener of this.#listeners) listener(material);
+    for (const listener of listeners) listener(material);
     const [leaf] = material.chain;
-    this.#logger.info({ use, subject: leaf?.subject, validTo: leaf?.validTo }, 'certificate files reloaded');
-    this.#noteUse(material);
-  }
-
-  #noteUse(material: TlsMaterial): void {
-    const use = this.#use;
-    this.#metrics.inUse(use, material);
-    const [leaf] = material.chain;
-    if (leaf !== undefined && leaf.validToDate.getTime() < Date.now()) {
-      this.#logger.warn({ use, subject: leaf.subject, validTo: leaf.validTo }, 'certificate expired');
-    }
+    logger.info({ use, subject: leaf?.subject, validTo: leaf?.validTo }, 'certificate files reloaded');
+    noteUse(material);
+  };
+  const read = () => readTlsFiles(files);
+  try {
+    const followed = await followFiles(read, (contents) => tlsMaterial(files, contents), report, refreshTime);
+    noteUse(followed.current);
+    // Its `current` is a getter.
+    return Object.assign(followed, { onChange: (listener: (typeof listeners)[0]) => void listeners.push(listener) });
+  } catch (error) {
+    if (!(error instanceof TlsFileError)) throw error;
+    const { key } = error.file;
+    throw new GatewayError('EG_IMPOSSIBLE', `${key}: ${error.message}`, { field: key, cause: error });
   }
 }

@@ -9,7 +9,7 @@ import { Registry } from 'prom-client';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { AnonymousCheck } from '../../../src/gateway/health/healthCheck.ts';
 import { ClusterTls, clusterAtOrigin } from '../../../src/gateway/tls/clusterTls.ts';
-import { type TlsFiles, TlsMetrics, TlsWatch } from '../../../src/gateway/tls/tlsFiles.ts';
+import { type TlsFiles, TlsMetrics, watchTls } from '../../../src/gateway/tls/tlsFiles.ts';
 import type { ClusterTlsSpec } from '../../../src/kinds/engineCluster/spec.ts';
 import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';
 import { certificateFolder, hasOpenssl, type TestAuthority, type TestCertificate } from '../../support/certificates.ts';
@@ -71,7 +71,7 @@ describe.skipIf(!hasOpenssl)('TLS to clusters', () => {
     const cluster = clusterAt('a', url, { tls: spec ?? null });
     table.setInputs({ clusters: [cluster], rules: null });
     const followed = { keyStore: null, trustStore: null, ...files };
-    const watch = await TlsWatch.open('clusters', followed, 100, logger, new TlsMetrics(new Registry()));
+    const watch = await watchTls('clusters', followed, 100, logger, new TlsMetrics(new Registry()));
     closing({ close: async () => watch.stop() });
     const serverAt = clusterAtOrigin(table);
     const tls = new ClusterTls(watch, verifyHostname, serverAt, null, logger);

@@ -1,8 +1,7 @@
-import type { FSWatcher } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Logger } from 'pino';
-import { watchFolder } from '../../../config/watchFolder.ts';
+import { type FollowedFiles, followFiles, watchFolder } from '../../../config/followedFiles.ts';
 import type { Clock } from '../../../model/clock.ts';
 import type { RulesFile, RulesFileProblem } from '../../../rules/ruleCompiler.ts';
 
@@ -21,13 +20,16 @@ export interface RulesFileWatchOptions {
   readonly logger: Logger;
 }
 
+interface CheckedFile {
+  readonly file: RulesFile;
+  readonly problems: readonly RulesFileProblem[];
+}
+
 /** A file that changed within this time may be half written: it is read again before it counts as broken. */
 const SETTLE_MS = 1000;
-const RETRY_MS = 100;
 /** Longest rules file in bytes. */
 const MAX_BYTES = 16 * 1024 * 1024;
 const MAX_LOGGED = 20;
-/** In the order in which they are logged. */
 const EFFECTS = ['fileNotLoaded', 'ruleLeftOut', 'warning'] as const;
 
 /**
@@ -37,13 +39,7 @@ const EFFECTS = ['fileNotLoaded', 'ruleLeftOut', 'warning'] as const;
 export class RulesFileWatch {
   readonly #options: RulesFileWatchOptions;
   current: RulesFile;
-  #watcher: FSWatcher | null = null;
-  #timer: NodeJS.Timeout | undefined;
-  #looking: Promise<void> | null = null;
-  #again = false;
-  #stopped = false;
-  /** Monotonic time at which what is there now was first seen and doubted; null while nothing is doubted. */
-  #doubtedSince: { readonly text: string | null; readonly at: number } | null = null;
+  #files: FollowedFiles<CheckedFile> | null = null;
 
   constructor(options: RulesFileWatchOptions) {
     this.#options = options;
@@ -53,85 +49,56 @@ export class RulesFileWatch {
 
   /** Reads the file for the first time and begins to follow it. Resolves when `current` is what there is. */
   async start(): Promise<void> {
-    const { path, logger } = this.#options;
-    this.#watcher = watchFolder(dirname(path), () => this.#lookInBackground(), logger);
-    do {
-      await this.look();
-      if (this.#doubtedSince === null) break;
-      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
-    } while (!this.#stopped);
-    this.#schedule();
+    const { path, refreshPeriod, logger } = this.#options;
+    this.#files = await followFiles(
+      () => this.#read(),
+      (file, age) => this.#check(file, age),
+      (reason, checked) => {
+        if (reason === null) this.#use(checked);
+        else logger.error({ reason, file: path }, 'failed to check rules file');
+      },
+      refreshPeriod,
+      (look) => watchFolder(dirname(path), look, logger),
+    );
+    this.#use(this.#files.current);
   }
 
   stop(): void {
-    this.#stopped = true;
-    clearTimeout(this.#timer);
-    this.#watcher?.close();
+    this.#files?.stop();
   }
 
-  /** Reads the file now; events that come meanwhile lead to one more look. */
+  /** Reads the file now. */
   async look(): Promise<void> {
-    this.#again = true;
-    this.#looking ??= this.#lookUntilQuiet().finally(() => {
-      this.#looking = null;
-    });
-    await this.#looking;
+    await this.#files?.look();
   }
 
-  async #lookUntilQuiet(): Promise<void> {
-    while (this.#again && !this.#stopped) {
-      this.#again = false;
-      await this.#read();
+  async #read(): Promise<RulesFile> {
+    const { path, defaultPriority } = this.#options;
+    try {
+      if ((await stat(path)).size > MAX_BYTES) throw new Error(`it is longer than ${MAX_BYTES} bytes`);
+      const text = new TextDecoder('utf-8', { fatal: true }).decode(await readFile(path));
+      return { path, defaultPriority, text };
+    } catch (error) {
+      return { path, defaultPriority, text: null, error: reasonOf(error) };
     }
   }
 
-  async #read(): Promise<void> {
-    const { file, changedAt } = await this.#load();
-    const { text, error } = this.current;
-    if (this.#stopped || (file.text === text && file.error === error)) {
-      this.#doubtedSince = null;
-      return;
+  /** Checks a file; undefined if it is broken, empty or gone, but only just: perhaps it is being written. */
+  async #check(file: RulesFile, age: number): Promise<CheckedFile | undefined> {
+    const { check, clock } = this.#options;
+    const problems = await check(file);
+    const isEmptied = file.text?.trim() === '' && (this.current.text ?? '').trim() !== '';
+    if (age < SETTLE_MS && (isEmptied || problems.some(({ effect }) => effect !== 'warning'))) {
+      const changed = await stat(file.path).catch(() => null);
+      if (changed === null || clock.now() - changed.mtimeMs < SETTLE_MS) return undefined;
     }
-    const problems = await this.#options.check(file);
-    if (this.#stopped || this.#isDoubtful(file, problems, changedAt)) return;
-    this.#doubtedSince = null;
+    return { file, problems };
+  }
+
+  #use({ file, problems }: CheckedFile): void {
     this.current = file;
     this.#log(file, problems);
     this.#options.onChange();
-  }
-
-  /** Broken, empty or gone, but only just: perhaps it is being written. */
-  #isDoubtful(file: RulesFile, problems: readonly RulesFileProblem[], changedAt: number | null): boolean {
-    const isEmpty = file.text !== null && file.text.trim() === '';
-    const isSound =
-      problems.every(({ effect }) => effect === 'warning') && !(isEmpty && (this.current.text ?? '').trim() !== '');
-    if (isSound) return false;
-    const { clock } = this.#options;
-    if (this.#doubtedSince === null || this.#doubtedSince.text !== file.text) {
-      this.#doubtedSince = { text: file.text, at: clock.monotonic() };
-    }
-    const sinceSeen = clock.monotonic() - this.#doubtedSince.at;
-    const sinceChange = changedAt === null ? sinceSeen : clock.now() - changedAt;
-    // A time stamp of the future, as shared storage may have it, must not keep a broken file unnoticed.
-    const isRecent = sinceSeen < SETTLE_MS && sinceChange < SETTLE_MS;
-    if (isRecent) this.#schedule(RETRY_MS);
-    return isRecent;
-  }
-
-  async #load(): Promise<{ readonly file: RulesFile; readonly changedAt: number | null }> {
-    const { path, defaultPriority } = this.#options;
-    const place = { path, defaultPriority };
-    try {
-      const stats = await stat(path);
-      if (stats.size > MAX_BYTES) {
-        const error = `it is longer than ${MAX_BYTES} bytes`;
-        return { file: { ...place, text: null, error }, changedAt: stats.mtimeMs };
-      }
-      const text = new TextDecoder('utf-8', { fatal: true }).decode(await readFile(path));
-      return { file: { ...place, text }, changedAt: stats.mtimeMs };
-    } catch (error) {
-      return { file: { ...place, text: null, error: reasonOf(error) }, changedAt: null };
-    }
   }
 
   #log(file: RulesFile, problems: readonly RulesFileProblem[]): void {
@@ -149,24 +116,6 @@ export class RulesFileWatch {
     if (more > 0) {
       logger.warn({ file: file.path, more }, 'rules file has more mistakes and warnings; GET /api/rules lists them');
     }
-  }
-
-  /** Reads the file again after a time; by default the refresh period. */
-  #schedule(delayMs = this.#options.refreshPeriod): void {
-    if (this.#stopped) return;
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => {
-      this.#schedule();
-      this.#lookInBackground();
-    }, delayMs);
-    this.#timer.unref();
-  }
-
-  #lookInBackground(): void {
-    if (this.#stopped) return;
-    this.look().catch((error: unknown) => {
-      this.#options.logger.error({ err: error, file: this.#options.path }, 'failed to check rules file');
-    });
   }
 }
 

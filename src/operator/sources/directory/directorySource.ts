@@ -2,7 +2,7 @@ import type { FSWatcher } from 'node:fs';
 import { extname } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
-import { watchFolder } from '../../../config/watchFolder.ts';
+import { watchFolder } from '../../../config/followedFiles.ts';
 import type { KindRegistry } from '../../../kinds/kindRegistry.ts';
 import type { Clock } from '../../../model/clock.ts';
 import { GatewayError } from '../../../model/errors.ts';
