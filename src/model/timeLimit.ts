@@ -18,9 +18,7 @@ export async function withTimeLimit<T>(
   }
 }
 
-/**
- * The promise's value, or `otherwise` after a time limit; the promise itself continues. Rejects as the promise does.
- */
+/** The promise's value, or `otherwise` after a time limit; the promise itself continues. */
 export function within<T, Late>(promise: Promise<T>, milliseconds: number, otherwise: Late): Promise<T | Late> {
   const { promise: result, resolve, reject } = Promise.withResolvers<T | Late>();
   const timer = setTimeout(() => resolve(otherwise), milliseconds);
@@ -28,11 +26,20 @@ export function within<T, Late>(promise: Promise<T>, milliseconds: number, other
   return result;
 }
 
+/** The promise's value. @throws `late` after a time limit */
+export async function inTime<T>(
+  promise: Promise<T>,
+  milliseconds: number,
+  late = () => new Error(`no answer within ${milliseconds} ms`),
+): Promise<T> {
+  const isLate = Symbol('late');
+  const value = await within(promise, milliseconds, isLate);
+  if (value === isLate) throw late();
+  return value as T;
+}
+
 /** True if the promise was fulfilled within a time limit. Rejects as the promise does. */
 export function settlesWithin(promise: Promise<unknown>, milliseconds: number): Promise<boolean> {
-  return within(
-    promise.then(() => true),
-    milliseconds,
-    false,
-  );
+  const settled = promise.then(() => true);
+  return within(settled, milliseconds, false);
 }

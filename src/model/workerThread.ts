@@ -1,4 +1,5 @@
 import { Worker } from 'node:worker_threads';
+import { inTime } from './timeLimit.ts';
 
 /** Error of a task that was not done within its time limit. */
 export class WorkerTimeout extends Error {}
@@ -27,19 +28,17 @@ export class WorkerThread<Task, Reply> {
     this.#worker ??= this.#start();
     const worker = this.#worker;
     const { promise, resolve, reject } = Promise.withResolvers<Reply>();
-    const timer = setTimeout(() => reject(new WorkerTimeout(`no reply within ${limitMs} ms`)), limitMs);
     const onExit = () => reject(new WorkerEnded('its thread ended'));
     const onAbort = () => reject(signal?.reason);
     worker.on('message', resolve).on('error', reject).on('exit', onExit);
     signal?.addEventListener('abort', onAbort, { once: true });
     worker.postMessage(task);
     try {
-      return await promise;
+      return await inTime(promise, limitMs, () => new WorkerTimeout(`no reply within ${limitMs} ms`));
     } catch (error) {
       await this.close();
       throw error;
     } finally {
-      clearTimeout(timer);
       worker.off('message', resolve).off('error', reject).off('exit', onExit);
       signal?.removeEventListener('abort', onAbort);
     }
@@ -53,14 +52,17 @@ export class WorkerThread<Task, Reply> {
   }
 
   #start(): Worker {
-    const limits = { maxOldGenerationSizeMb: this.#maxHeapMb };
-    const worker = new Worker(this.#file, { execArgv: [], resourceLimits: limits });
+    const worker = new Worker(this.#file, {
+      execArgv: [],
+      resourceLimits: { maxOldGenerationSizeMb: this.#maxHeapMb },
+    });
     // Requests keep the process running; the thread alone does not.
     worker.unref();
-    worker.on('error', () => undefined);
-    worker.on('exit', () => {
-      if (this.#worker === worker) this.#worker = null;
-    });
+    worker
+      .on('error', () => undefined)
+      .on('exit', () => {
+        if (this.#worker === worker) this.#worker = null;
+      });
     return worker;
   }
 }

@@ -3,6 +3,7 @@ import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Knex } from 'knex';
 import type { Secret } from '../model/secret.ts';
+import { inTime } from '../model/timeLimit.ts';
 import type { ConnectToFirst, DatabaseHost } from './databaseHosts.ts';
 import { databaseFailure } from './failures.ts';
 
@@ -76,25 +77,19 @@ async function timedQuery(
   run: () => Promise<QueryObject>,
 ): Promise<QueryObject> {
   const limit = client.config.queryTimeoutMs ?? 0;
-  let timer: NodeJS.Timeout | undefined;
+  const late = (): Error => {
+    const error = Object.assign(new Error(`no answer within ${limit} ms`), { code: 'EG_QUERY_TIMEOUT' });
+    connection.__knex__disposed = error.message;
+    cut(connection);
+    return error;
+  };
   try {
-    if (limit === 0) return await run();
-    const timeUp = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => {
-        const error = Object.assign(new Error(`no answer within ${limit} ms`), { code: 'EG_QUERY_TIMEOUT' });
-        connection.__knex__disposed = error.message;
-        reject(error);
-        cut(connection);
-      }, limit);
-    });
-    return await Promise.race([run(), timeUp]);
+    return await (limit === 0 ? run() : inTime(run(), limit, late));
   } catch (error) {
     const failure = databaseFailure(error);
     // The next connection leads to a host that takes writes.
     if (readOnlyCodes.has(failure.code)) connection.__knex__disposed = failure.driverMessage;
     throw failure;
-  } finally {
-    clearTimeout(timer);
   }
 }
 

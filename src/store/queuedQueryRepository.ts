@@ -18,6 +18,7 @@ const BATCH_BYTES = 1_500_000;
 /** Bytes of a row without its request, so that a statement has 200 rows at most. */
 const ROW_BYTES = BATCH_BYTES / 200;
 const BATCH_IDS = 500;
+const MAX_BEGINS = 32;
 const WIDTH = 256;
 const REASON_WIDTH = 1_024;
 
@@ -51,27 +52,14 @@ export class QueuedQueryRepository {
 
   constructor(database: Database) {
     this.database = database;
-    this.begins = new Batcher(
-      (ids, { replica }) => this.#beginAll(ids, replica),
-      (id) => id,
-    );
-    this.ends = new Batcher(
-      (endings, { replica, from }) => this.#endAll(endings, replica, from),
-      ({ id }) => id,
-      BATCH_BYTES,
-      ({ end }) => (end.answer?.length ?? 0) + ROW_BYTES,
-    );
-    this.puts = new Batcher(
-      (rows) => this.#insert(rows),
-      ({ id }) => id,
-      BATCH_BYTES,
-      ({ request }) => request.length + ROW_BYTES,
-    );
+    this.begins = new Batcher((ids, { replica }) => this.#beginAll(ids, replica), MAX_BEGINS);
+    this.ends = new Batcher((endings, { replica, from }) => this.#endAll(endings, replica, from), BATCH_BYTES);
+    this.puts = new Batcher((rows) => this.#insert(rows), BATCH_BYTES);
   }
 
   /** Adds one; those that come while others are being written go into one statement. */
   put(row: NewQueuedQuery): Promise<void> {
-    return this.puts.add(row, null);
+    return this.puts.add(row, null, row.id, row.request.length + ROW_BYTES);
   }
 
   get(id: string): Promise<QueuedQueryRow | null> {
@@ -106,7 +94,7 @@ export class QueuedQueryRepository {
    * @returns its sealed request; null where it does not wait there any more
    */
   begin(id: string, replica: string): Promise<string | null> {
-    return this.begins.add(id, { replica });
+    return this.begins.add(id, { replica }, id, 1);
   }
 
   /** The sealed request of one that the replica holds; null for none. */
@@ -126,7 +114,7 @@ export class QueuedQueryRepository {
 
   /** Ends it, and deletes its request. Those that come while others are being written go together. */
   end(id: string, replica: string, from: 'waiting' | 'submitting', end: QueuedQueryEnd): Promise<boolean> {
-    return this.ends.add({ id, end }, { replica, from });
+    return this.ends.add({ id, end }, { replica, from }, id, (end.answer?.length ?? 0) + ROW_BYTES);
   }
 
   /** Deletes one that waits. */

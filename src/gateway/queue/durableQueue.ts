@@ -3,6 +3,7 @@ import type { Clock } from '../../model/clock.ts';
 import { durationText } from '../../model/durationText.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { firstHeader } from '../../model/rawHeaders.ts';
+import { inTime } from '../../model/timeLimit.ts';
 import { QUEUE_SUFFIX } from '../../routing/queryId.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { QueuedQueryRepository } from '../../store/queuedQueryRepository.ts';
@@ -191,7 +192,7 @@ export class DurableQueue {
     this.#queries.set(id, query);
     try {
       if (!this.#stopping) await this.renew();
-      await withTimeLimit(
+      await inTime(
         repository.put({
           id,
           group: submission.decision.group,
@@ -316,7 +317,7 @@ export class DurableQueue {
   async #readBack(id: string): Promise<StoredSubmission | null> {
     const { repository, replica } = this.#dependencies;
     try {
-      return this.#opened(id, await withTimeLimit(repository.request(id, replica), STORE_PATIENCE_MS));
+      return this.#opened(id, await inTime(repository.request(id, replica), STORE_PATIENCE_MS));
     } catch {
       return null;
     }
@@ -442,7 +443,7 @@ export class DurableQueue {
       );
     }
     await Promise.all(this.#submissions);
-    await withTimeLimit(repository.handOver(replica), PUT_TIMEOUT_MS).catch((error: unknown) =>
+    await inTime(repository.handOver(replica), PUT_TIMEOUT_MS).catch((error: unknown) =>
       logger.warn({ err: error }, 'failed to hand over queued queries; other replicas adopt them within seconds'),
     );
   }
@@ -766,12 +767,4 @@ function pause(milliseconds: number): Promise<void> {
   return new Promise((resolve) => {
     setTimeout(resolve, milliseconds).unref();
   });
-}
-
-function withTimeLimit<T>(work: Promise<T>, milliseconds: number): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer within ${milliseconds} ms`)), milliseconds);
-  });
-  return Promise.race([work, late]).finally(() => clearTimeout(timer));
 }

@@ -8,7 +8,7 @@ import type { GroupSourceName, Membership, SourceGroups } from '../../../model/m
 import type { ProductNames } from '../../../model/names.ts';
 import { headerValues, type RawHeaders } from '../../../model/rawHeaders.ts';
 import type { RequestUser } from '../../../model/requestUser.ts';
-import { within } from '../../../model/timeLimit.ts';
+import { inTime, within } from '../../../model/timeLimit.ts';
 import { membershipOf } from '../../analysis/requestAnalyzer.ts';
 import { plainAddress, type TrustPeer } from '../../headers/requestHeaders.ts';
 import { type Claims, claimOf, userName } from '../credentials.ts';
@@ -430,7 +430,7 @@ export function parseGroupFile(text: string): GroupsByUser {
  * @throws GatewayError EG_IMPOSSIBLE naming the key and the fix
  */
 export async function readGroupFile(path: string): Promise<GroupsByUser> {
-  return parsed(path, await inTime(path, textOf(path), READ_TIMEOUT_MS));
+  return parsed(path, await inTime(textOf(path), READ_TIMEOUT_MS, tooSlow(path, READ_TIMEOUT_MS)));
 }
 
 /**
@@ -460,7 +460,7 @@ export async function openGroupFile(
     reading ??= textOf(path).finally(() => {
       reading = null;
     });
-    return inTime(path, reading, readTimeout);
+    return inTime(reading, readTimeout, tooSlow(path, readTimeout));
   };
   const file = await followFiles(read, (text) => parsed(path, text), report, refreshPeriod);
   return {
@@ -476,11 +476,8 @@ export async function openGroupFile(
   };
 }
 
-/** @throws GatewayError if the reading takes too long */
-async function inTime(path: string, reading: Promise<string>, timeout: number): Promise<string> {
-  const text = await within(reading, timeout, null);
-  if (text !== null) return text;
-  throw unusable(path, `was not read within ${timeout / 1_000} seconds`);
+function tooSlow(path: string, timeout: number): () => GatewayError {
+  return () => unusable(path, `was not read within ${timeout / 1_000} seconds`);
 }
 
 /** @throws GatewayError EG_IMPOSSIBLE naming the key and the fix */
