@@ -1,27 +1,16 @@
-/**
- * Numbers the states of immutable parts: the number grows whenever a part has changed since the last call. A call only
- * compares, which is far cheaper than processing the parts.
- */
+/** Numbers the states of immutable parts: the number grows whenever a part has changed since the last call. */
 export class ChangeCount {
-  readonly #parts: unknown[] = [];
+  #parts: readonly unknown[] = [];
   #count = 0;
 
   /** The number of the present state, from 1. @param parts always in the same order; compared by `Object.is` */
   of(parts: Iterable<unknown>): number {
-    let index = 0;
-    let differs = this.#count === 0;
-    for (const part of parts) {
-      if (index >= this.#parts.length || !Object.is(this.#parts[index], part)) {
-        this.#parts[index] = part;
-        differs = true;
-      }
-      index += 1;
-    }
-    if (index < this.#parts.length) {
-      this.#parts.length = index;
-      differs = true;
-    }
-    if (differs) this.#count += 1;
+    const present = [...parts];
+    const isSame =
+      present.length === this.#parts.length && present.every((part, index) => Object.is(part, this.#parts[index]));
+    if (isSame && this.#count > 0) return this.#count;
+    this.#parts = present;
+    this.#count += 1;
     return this.#count;
   }
 }

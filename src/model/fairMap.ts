@@ -1,10 +1,3 @@
-/** Bounds of a `FairMap`, in entries. */
-export interface FairMapOptions {
-  readonly max: number;
-  /** Bound of one group; default: `max`. */
-  readonly maxPerGroup?: number;
-}
-
 /**
  * A bounded map with entries in groups. A full group evicts its own oldest entries; a full map evicts the oldest
  * entries of its largest group. So a client that fills one group never displaces the entries of the others.
@@ -15,7 +8,8 @@ export class FairMap<Key, Value> {
   readonly #entries = new Map<Key, { readonly group: string; readonly value: Value }>();
   readonly #groups = new Map<string, Set<Key>>();
 
-  constructor({ max, maxPerGroup = max }: FairMapOptions) {
+  /** @param max bound in entries */
+  constructor(max: number, maxPerGroup: number = max) {
     this.#max = max;
     this.#maxPerGroup = maxPerGroup;
   }

@@ -44,11 +44,8 @@ export function fullIdOf(key: string): string | null {
 
 /** The owners that this replica knows, by key. */
 export class KnownOwners {
-  readonly #bySuffix = new FairMap<string, KnownOwner>({
-    max: MAX_COORDINATORS,
-    maxPerGroup: MAX_COORDINATORS_PER_CLUSTER,
-  });
-  readonly #byId = new FairMap<string, KnownOwner>({ max: MAX_FULL_IDS });
+  readonly #bySuffix = new FairMap<string, KnownOwner>(MAX_COORDINATORS, MAX_COORDINATORS_PER_CLUSTER);
+  readonly #byId = new FairMap<string, KnownOwner>(MAX_FULL_IDS);
   /** Coordinators by `proxyTo`: the one that was learned last. */
   readonly #newestAt = new LRUCache<string, KnownOwner>(growingTo(MAX_COORDINATORS));
   #order = 0;

@@ -66,9 +66,9 @@ export class OwnerClaims {
   readonly #times: ClaimTimes;
   readonly #noteAway: () => void;
   readonly #pending = new Map<string, Pending>();
-  readonly #unwritten = new FairMap<string, QueryOwner>({ max: MAX_UNWRITTEN });
+  readonly #unwritten = new FairMap<string, QueryOwner>(MAX_UNWRITTEN);
   /** Clusters that responded with an id whose suffix the database has not confirmed yet. */
-  readonly #unsettled = new FairMap<string, QueryOwner>({ max: MAX_FULL_IDS });
+  readonly #unsettled = new FairMap<string, QueryOwner>(MAX_FULL_IDS);
   readonly #contested = new LRUCache<string, true>({ max: MAX_CONTESTED });
   /** Limit of new coordinators per cluster: a burst of 256, then one every 10 s. */
   readonly #budgets = new LRUCache<string, { left: number; at: number }>({ max: MAX_CLUSTERS });
