@@ -1,13 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
 import { isDatabaseAway } from './failures.ts';
 
-interface Waiting<Item, Context, Result> {
+interface Waiting<Item, Context, Result> extends PromiseWithResolvers<Result> {
   readonly item: Item;
   readonly context: Context;
   readonly key: string;
   readonly size: number;
-  readonly resolve: (result: Result) => void;
-  readonly reject: (error: unknown) => void;
 }
 
 /**
@@ -31,10 +29,10 @@ export class Batcher<Item, Context, Result> {
 
   /** Has an item worked on; rejects as `work` does for it alone. @param key items of one key are never in one batch */
   add(item: Item, context: Context, key: string, size: number): Promise<Result> {
-    const { promise, resolve, reject } = Promise.withResolvers<Result>();
-    this.#waiting.push({ item, context, key, size, resolve, reject });
+    const waiting = { ...Promise.withResolvers<Result>(), item, context, key, size };
+    this.#waiting.push(waiting);
     if (!this.#working) void this.#run();
-    return promise;
+    return waiting.promise;
   }
 
   async #run(): Promise<void> {

@@ -41,7 +41,6 @@ export class AnalysisThread {
   /** Ends the thread; waiting statements get an analysis with this reason. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    clearTimeout(this.#idleTimer);
     await this.#thread.close();
   }
 

@@ -29,7 +29,6 @@ export class ReplayThread {
     const { password } = job.database;
     // A thread receives plain data.
     const database = { ...job.database, password: typeof password === 'object' ? await password.read() : password };
-    signal.throwIfAborted();
     if (this.#isRunning) {
       throw new GatewayError(
         'EG_CONFLICT',
@@ -37,7 +36,13 @@ export class ReplayThread {
         { retryAfterSeconds: 5 },
       );
     }
-    requireFile(job);
+    const parsed = parseJdbcUrl(database);
+    if ('target' in parsed && parsed.target.dialect === 'sqlite' && parsed.target.file === ':memory:') {
+      // Other threads cannot access it.
+      throw impossible(
+        'the history is in memory, where it cannot be replayed; set dataStore.jdbcUrl to a file or a database server',
+      );
+    }
     this.#isRunning = true;
     try {
       const reply = await this.#thread.run({ ...job, database }, job.bounds.time + MARGIN_MS, signal);
@@ -57,20 +62,13 @@ export class ReplayThread {
   }
 }
 
-/** Other threads cannot access a database in memory. */
-function requireFile({ database }: ReplayJob): void {
-  const parsed = parseJdbcUrl(database);
-  if ('problems' in parsed || parsed.target.dialect !== 'sqlite' || parsed.target.file !== ':memory:') return;
-  throw new GatewayError(
-    'EG_IMPOSSIBLE',
-    'the history is in memory, where it cannot be replayed; set dataStore.jdbcUrl to a file or a database server',
-  );
+function impossible(message: string): GatewayError {
+  return new GatewayError('EG_IMPOSSIBLE', message);
 }
 
 /** The error of a call for an error of its thread. */
 function failureOf(error: unknown): unknown {
   const shorter = 'choose a shorter range, or fewer queries by user or source';
-  const impossible = (message: string) => new GatewayError('EG_IMPOSSIBLE', message);
   if (error instanceof WorkerTimeout) return impossible(`the history was not replayed in time; ${shorter}`);
   if (error instanceof WorkerEnded) {
     return impossible('the gateway is stopping, and the replay with it; ask again when it has started');
