@@ -2,7 +2,7 @@ import { keySource, ldapServers } from '../api/auth/openAuthentication.ts';
 import { sessionKeys } from '../api/auth/sessions.ts';
 import type { Environment } from '../config/environment.ts';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
-import { readTlsFiles, TlsFileError, tlsMaterial } from '../gateway/tls/tlsFiles.ts';
+import { readTlsFiles, tlsMaterial } from '../gateway/tls/tlsFiles.ts';
 import { readKeyFiles } from '../gateway/user/clusterTokens.ts';
 import { readGroupFile } from '../gateway/user/groups/userGroups.ts';
 import { openNameRules, openUserMapping } from '../gateway/user/userMapping.ts';
@@ -22,21 +22,16 @@ export async function namedFileProblems(config: GatewayConfig, environment: Envi
     incomingTlsFiles(config),
     ...(['proxy', 'monitor', 'router'] as const).map((client) => outgoingTlsFiles(config, client)),
   ];
-  for (const files of tlsFiles) {
-    if (files === null) continue;
-    try {
-      tlsMaterial(files, await readTlsFiles(files));
-    } catch (error) {
-      if (!(error instanceof TlsFileError)) throw error;
-      problems.push(`${error.file.key}: ${error.message}`);
-    }
-  }
-  const database = parseJdbcUrl(databaseSettings(config));
-  if ('problems' in database) problems.push(...database.problems.map(({ field, message }) => `${field}: ${message}`));
   const ldap = ldapServers(environment);
   const { authentication, authorization } = config;
   const tokenKeys = signingKeySettings(config);
-  const reads = [
+  const reads: readonly (() => unknown)[] = [
+    ...tlsFiles.map((files) => async () => files === null || tlsMaterial(files, await readTlsFiles(files))),
+    () => {
+      const database = parseJdbcUrl(databaseSettings(config));
+      if ('problems' in database)
+        problems.push(...database.problems.map(({ field, message }) => `${field}: ${message}`));
+    },
     () => sessionKeys(keySource(authentication)),
     () => ldap(authentication?.form?.ldapConfigPath ?? null, 'authentication.form.ldapConfigPath'),
     () =>

@@ -54,14 +54,8 @@ export async function followFiles<T, C>(
   const lookOnce = async (): Promise<void> => {
     isQueued = false;
     clearTimeout(timer);
-    let taken: Awaited<ReturnType<typeof take>> = 'same';
-    let reason = problem;
-    try {
-      taken = await take();
-      if (taken !== 'incomplete') reason = null;
-    } catch (error) {
-      reason = error instanceof Error ? error.message : String(error);
-    }
+    const taken = await take().catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))));
+    const reason = taken instanceof Error ? taken.message : taken === 'incomplete' ? problem : null;
     if (isStopped) return;
     if (taken === 'changed' || reason !== problem) report(reason, current());
     problem = reason;

@@ -146,19 +146,16 @@ export async function openControl(
   });
   const { analyzeRequest, differenceWarnings } = ruleCompilerOptions(config);
   const ruleContext = { names, analyzeRequest, differenceWarnings: differenceWarnings !== false };
-  const { rulesType, rulesConfigPath, rulesEngineEnabled } = config.routingRules;
+  const { rulesType, rulesConfigPath, rulesEngineEnabled, defaultPriority } = config.routingRules;
   const rulesFile =
     rulesType === 'EXTERNAL' || rulesConfigPath === null
       ? null
-      : new RulesFileWatch({
-          path: rulesConfigPath,
-          defaultPriority: config.routingRules.defaultPriority ?? undefined,
-          refreshPeriod: config.routingRules.rulesRefreshPeriod,
-          check: (file) => compiler.prepareFile(file),
-          onChange: () => operator.controller.scheduleRefresh(),
-          clock,
+      : new RulesFileWatch(
+          { path: rulesConfigPath, defaultPriority: defaultPriority ?? undefined },
+          (file) => compiler.prepareFile(file),
+          () => operator.controller.scheduleRefresh(),
           logger,
-        });
+        );
   onClose(() => rulesFile?.stop());
   // Before the operator, so that the first rule set has the file's rules; the listener exists before the first change.
   const operator: Operator = await createOperator({
@@ -202,7 +199,7 @@ export async function openControl(
     compiler,
     /** Reads the rules file and starts to watch the resources. */
     async start(): Promise<void> {
-      await rulesFile?.start();
+      await rulesFile?.start(config.routingRules.rulesRefreshPeriod);
       await operator.start();
       counts.start();
     },

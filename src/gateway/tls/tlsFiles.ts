@@ -29,41 +29,30 @@ export interface TlsMaterial {
   readonly chain: readonly X509Certificate[];
 }
 
-/** An unusable file; the message names it and the fix. */
-export class TlsFileError extends Error {
-  readonly file: TlsFile;
-  constructor(file: TlsFile, message: string, cause?: unknown) {
-    super(`${file.path}: ${message}`, cause === undefined ? undefined : { cause });
-    this.file = file;
-  }
+function unusable({ key, path }: TlsFile, why: string, cause?: unknown): GatewayError {
+  return new GatewayError('EG_IMPOSSIBLE', `${key}: ${path}: ${why}`, { field: key, cause });
 }
 
 /** No files: no certificate, Node.js' authorities. */
 export const noTlsMaterial: TlsMaterial = { context: {}, chain: [] };
 
-export interface TlsContents {
-  readonly keyStore: Buffer | null;
-  readonly trustStore: Buffer | null;
-}
+/** Contents of the key store and the trust store; null without the file. */
+export type TlsContents = readonly [keyStore: Buffer | null, trustStore: Buffer | null];
 
-/** Reads the files. Rejects with TlsFileError for an unreadable one. */
-export async function readTlsFiles(files: TlsFiles): Promise<TlsContents> {
-  const [keyStore, trustStore] = await Promise.all([readOne(files.keyStore), readOne(files.trustStore)]);
-  return { keyStore, trustStore };
+/** Reads the files. @throws GatewayError EG_IMPOSSIBLE naming key and file, for an unreadable one */
+export function readTlsFiles({ keyStore, trustStore }: TlsFiles): Promise<TlsContents> {
+  return Promise.all([readOne(keyStore), readOne(trustStore)]);
 }
 
 /**
- * Checks the contents: a key that matches its certificate, the correct password, authorities in PEM. Throws
- * TlsFileError.
+ * Checks the contents: a key that matches its certificate, the correct password, authorities in PEM.
+ * @throws GatewayError EG_IMPOSSIBLE naming key, file and the fix
  */
-export function tlsMaterial(files: TlsFiles, contents: TlsContents): TlsMaterial {
-  const authorities =
-    files.trustStore === null || contents.trustStore === null
-      ? {}
-      : authoritiesOf(files.trustStore, contents.trustStore);
-  if (files.keyStore === null || contents.keyStore === null) return { context: authorities, chain: [] };
-  const own = identityOf(files.keyStore, contents.keyStore);
-  return { context: { ...own.context, ...authorities }, chain: own.chain };
+export function tlsMaterial({ keyStore, trustStore }: TlsFiles, [identity, authorities]: TlsContents): TlsMaterial {
+  const ca = trustStore === null || authorities === null ? {} : authoritiesOf(trustStore, authorities);
+  if (keyStore === null || identity === null) return { context: ca, chain: [] };
+  const own = identityOf(keyStore, identity);
+  return { context: { ...own.context, ...ca }, chain: own.chain };
 }
 
 async function readOne(file: TlsFile | null): Promise<Buffer | null> {
@@ -74,7 +63,7 @@ async function readOne(file: TlsFile | null): Promise<Buffer | null> {
       return readSecret(file.path);
     });
   } catch (error) {
-    throw new TlsFileError(file, `cannot be read (${(error as NodeJS.ErrnoException).code})`, error);
+    throw unusable(file, `cannot be read (${(error as NodeJS.ErrnoException).code})`, error);
   }
 }
 
@@ -87,7 +76,7 @@ async function readSecret(folder: string): Promise<Buffer> {
 function authoritiesOf(file: TlsFile, bytes: Buffer): SecureContextOptions {
   const problem = certificatesProblem(bytes.toString('latin1'));
   if (problem !== null) {
-    throw new TlsFileError(file, `${problem}; convert a Java key store: ${trustStoreConversion(file.path)}`);
+    throw unusable(file, `${problem}; convert a Java key store: ${trustStoreConversion(file.path)}`);
   }
   return { ca: bytes };
 }
@@ -95,20 +84,20 @@ function authoritiesOf(file: TlsFile, bytes: Buffer): SecureContextOptions {
 function identityOf(file: TlsFile & { readonly password: string | null }, bytes: Buffer): TlsMaterial {
   if (isJavaKeyStore(bytes)) {
     const fix = `convert it and name the new file: ${keyStoreConversion(file.path)}`;
-    throw new TlsFileError(file, `is a Java key store in the format JKS, which is not read; ${fix}`);
+    throw unusable(file, `is a Java key store in the format JKS, which is not read; ${fix}`);
   }
   const passphrase = file.password === null ? {} : { passphrase: file.password };
   const text = bytes.toString('latin1');
   const isPem = text.includes('-----BEGIN ');
   if (isPem && !/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(text)) {
-    throw new TlsFileError(file, 'holds no private key; the certificate chain and its key belong into one file');
+    throw unusable(file, 'holds no private key; the certificate chain and its key belong into one file');
   }
   const context = isPem ? { cert: bytes, key: bytes, ...passphrase } : { pfx: bytes, ...passphrase };
   try {
     createSecureContext(context);
     return { context, chain: isPem ? certificatesIn(text) : [] };
   } catch (error) {
-    throw new TlsFileError(file, why(error, isPem), error);
+    throw unusable(file, why(error, isPem), error);
   }
 }
 
@@ -126,32 +115,22 @@ function why(error: unknown, isPem: boolean): string {
 export type TlsUse = 'clients' | 'clusters' | 'healthChecks' | 'rulesService';
 
 export class TlsMetrics {
-  readonly #expiry: Gauge<'use'>;
-  readonly #reloads: Counter<'use' | 'result'>;
+  readonly expiry: Gauge<'use'>;
+  readonly reloads: Counter<'use' | 'result'>;
 
   constructor(registry: Registry) {
-    this.#expiry = new Gauge({
+    this.expiry = new Gauge({
       name: 'engine_gateway_tls_certificate_expiry_timestamp_seconds',
       help: 'End of validity of the certificate in use, seconds since 1970 (PEM files only).',
       labelNames: ['use'],
       registers: [registry],
     });
-    this.#reloads = new Counter({
+    this.reloads = new Counter({
       name: 'engine_gateway_tls_reloads_total',
       help: 'Changed certificate files, by result: taken or refused.',
       labelNames: ['use', 'result'],
       registers: [registry],
     });
-  }
-
-  inUse(use: TlsUse, { chain: [leaf] }: TlsMaterial): void {
-    // From the start, so that Prometheus detects the first reload as an increase.
-    for (const result of ['taken', 'refused']) this.#reloads.inc({ use, result }, 0);
-    if (leaf !== undefined) this.#expiry.set({ use }, leaf.validToDate.getTime() / 1000);
-  }
-
-  reloaded(use: TlsUse, result: 'taken' | 'refused'): void {
-    this.#reloads.inc({ use, result });
   }
 }
 
@@ -177,14 +156,14 @@ export async function watchTls(
     return { current: noTlsMaterial, onChange: () => undefined, stop: () => undefined };
   }
   const listeners: ((material: TlsMaterial) => void)[] = [];
-  const noteUse = (material: TlsMaterial): void => {
-    metrics.inUse(use, material);
-    const [leaf] = material.chain;
-    if (leaf === undefined || leaf.validToDate.getTime() >= Date.now()) return;
-    logger.warn({ use, subject: leaf.subject, validTo: leaf.validTo }, 'certificate expired');
+  const noteUse = ({ chain: [leaf] }: TlsMaterial): void => {
+    if (leaf === undefined) return;
+    const { subject, validTo, validToDate } = leaf;
+    metrics.expiry.set({ use }, validToDate.getTime() / 1000);
+    if (validToDate.getTime() < Date.now()) logger.warn({ use, subject, validTo }, 'certificate expired');
   };
   const report = (reason: string | null, material: TlsMaterial): void => {
-    metrics.reloaded(use, reason === null ? 'taken' : 'refused');
+    metrics.reloads.inc({ use, result: reason === null ? 'taken' : 'refused' });
     if (reason !== null) {
       logger.error({ use, reason }, 'changed certificate files rejected; last valid ones stay active');
       return;
@@ -195,14 +174,10 @@ export async function watchTls(
     noteUse(material);
   };
   const read = () => readTlsFiles(files);
-  try {
-    const followed = await followFiles(read, (contents) => tlsMaterial(files, contents), report, refreshTime);
-    noteUse(followed.current);
-    // Its `current` is a getter.
-    return Object.assign(followed, { onChange: (listener: (typeof listeners)[0]) => void listeners.push(listener) });
-  } catch (error) {
-    if (!(error instanceof TlsFileError)) throw error;
-    const { key } = error.file;
-    throw new GatewayError('EG_IMPOSSIBLE', `${key}: ${error.message}`, { field: key, cause: error });
-  }
+  const followed = await followFiles(read, (contents) => tlsMaterial(files, contents), report, refreshTime);
+  // From the start, so that Prometheus detects the first reload as an increase.
+  for (const result of ['taken', 'refused']) metrics.reloads.inc({ use, result }, 0);
+  noteUse(followed.current);
+  // Its `current` is a getter.
+  return Object.assign(followed, { onChange: (listener: (typeof listeners)[0]) => void listeners.push(listener) });
 }

@@ -2,28 +2,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Logger } from 'pino';
 import { type FollowedFiles, followFiles, watchFolder } from '../../../config/followedFiles.ts';
-import type { Clock } from '../../../model/clock.ts';
 import type { RulesFile, RulesFileProblem } from '../../../rules/ruleCompiler.ts';
-
-export interface RulesFileWatchOptions {
-  /** `routingRules.rulesConfigPath`. */
-  readonly path: string;
-  /** `routingRules.defaultPriority`. */
-  readonly defaultPriority: number | undefined;
-  /** `routingRules.rulesRefreshPeriod` in milliseconds, as it is now. */
-  readonly refreshPeriod: number;
-  /** Mistakes and warnings of a text, for the log and to detect a file that is being written. */
-  readonly check: (file: RulesFile) => Promise<readonly RulesFileProblem[]>;
-  /** Called when `current` is another one. Must not throw. */
-  readonly onChange: () => void;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
-
-interface CheckedFile {
-  readonly file: RulesFile;
-  readonly problems: readonly RulesFileProblem[];
-}
 
 /** A file that changed within this time may be half written: it is read again before it counts as broken. */
 const SETTLE_MS = 1000;
@@ -37,30 +16,40 @@ const EFFECTS = ['fileNotLoaded', 'ruleLeftOut', 'warning'] as const;
  * rename, the symlink swap of a mounted ConfigMap).
  */
 export class RulesFileWatch {
-  readonly #options: RulesFileWatchOptions;
   current: RulesFile;
-  #files: FollowedFiles<CheckedFile> | null = null;
+  readonly #check: (file: RulesFile) => Promise<readonly RulesFileProblem[]>;
+  readonly #onChange: () => void;
+  readonly #logger: Logger;
+  #files: FollowedFiles<RulesFile> | null = null;
 
-  constructor(options: RulesFileWatchOptions) {
-    this.#options = options;
-    const { path, defaultPriority } = options;
-    this.current = { path, defaultPriority, text: null, error: 'not read yet' };
+  /**
+   * @param check returns mistakes and warnings of a text, for the log and to detect a file that is being written
+   * @param onChange called when `current` is another one. Must not throw
+   */
+  constructor(
+    file: Pick<RulesFile, 'path' | 'defaultPriority'>,
+    check: (file: RulesFile) => Promise<readonly RulesFileProblem[]>,
+    onChange: () => void,
+    logger: Logger,
+  ) {
+    this.current = { ...file, text: null, error: 'not read yet' };
+    this.#check = check;
+    this.#onChange = onChange;
+    this.#logger = logger;
   }
 
-  /** Reads the file for the first time and begins to follow it. Resolves when `current` is what there is. */
-  async start(): Promise<void> {
-    const { path, refreshPeriod, logger } = this.#options;
-    this.#files = await followFiles(
-      () => this.#read(),
-      (file, age) => this.#check(file, age),
-      (reason, checked) => {
-        if (reason === null) this.#use(checked);
-        else logger.error({ reason, file: path }, 'failed to check rules file');
-      },
-      refreshPeriod,
-      (look) => watchFolder(dirname(path), look, logger),
-    );
-    this.#use(this.#files.current);
+  /**
+   * Reads the file for the first time and begins to follow it. Resolves when `current` is what there is.
+   * @param refreshPeriod milliseconds after which the file is read again at the latest
+   */
+  async start(refreshPeriod: number): Promise<void> {
+    const { path } = this.current;
+    const report = (reason: string | null) => {
+      if (reason !== null) this.#logger.error({ reason, file: path }, 'failed to check rules file');
+    };
+    const watching = (look: () => void) => watchFolder(dirname(path), look, this.#logger);
+    const use = (file: RulesFile, age: number) => this.#use(file, age);
+    this.#files = await followFiles(() => this.#read(), use, report, refreshPeriod, watching);
   }
 
   stop(): void {
@@ -73,7 +62,7 @@ export class RulesFileWatch {
   }
 
   async #read(): Promise<RulesFile> {
-    const { path, defaultPriority } = this.#options;
+    const { path, defaultPriority } = this.current;
     try {
       if ((await stat(path)).size > MAX_BYTES) throw new Error(`it is longer than ${MAX_BYTES} bytes`);
       const text = new TextDecoder('utf-8', { fatal: true }).decode(await readFile(path));
@@ -83,26 +72,22 @@ export class RulesFileWatch {
     }
   }
 
-  /** Checks a file; undefined if it is broken, empty or gone, but only just: perhaps it is being written. */
-  async #check(file: RulesFile, age: number): Promise<CheckedFile | undefined> {
-    const { check, clock } = this.#options;
-    const problems = await check(file);
+  /** Checks and uses a file; undefined if it is broken, empty or gone, but only just: perhaps it is being written. */
+  async #use(file: RulesFile, age: number): Promise<RulesFile | undefined> {
+    const problems = await this.#check(file);
     const isEmptied = file.text?.trim() === '' && (this.current.text ?? '').trim() !== '';
     if (age < SETTLE_MS && (isEmptied || problems.some(({ effect }) => effect !== 'warning'))) {
       const changed = await stat(file.path).catch(() => null);
-      if (changed === null || clock.now() - changed.mtimeMs < SETTLE_MS) return undefined;
+      if (changed === null || Date.now() - changed.mtimeMs < SETTLE_MS) return undefined;
     }
-    return { file, problems };
-  }
-
-  #use({ file, problems }: CheckedFile): void {
     this.current = file;
     this.#log(file, problems);
-    this.#options.onChange();
+    this.#onChange();
+    return file;
   }
 
   #log(file: RulesFile, problems: readonly RulesFileProblem[]): void {
-    const { logger } = this.#options;
+    const logger = this.#logger;
     if (problems.every(({ effect }) => effect !== 'fileNotLoaded'))
       logger.info({ file: file.path }, 'rules file loaded');
     const worstFirst = EFFECTS.flatMap((each) => problems.filter(({ effect }) => effect === each));
