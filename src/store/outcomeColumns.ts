@@ -1,4 +1,3 @@
-import type { SqlDialect } from './dialect.ts';
 import { durationBucket } from './durationBucket.ts';
 import { cutToWidth } from './historyText.ts';
 import { groupSet } from './queryGroups.ts';
@@ -20,7 +19,8 @@ export type OutcomeValue = string | number | null;
  */
 export interface OutcomeColumn {
   readonly name: string;
-  readonly type: (types: SqlDialect['types']) => string;
+  /** In SQL, with `text` for the type of long texts, which differs by dialect. */
+  readonly type: string;
   readonly keep: 'key' | 'outcome' | 'fact' | 'latest' | 'earliest';
   readonly of: (record: QueryOutcomeRecord) => OutcomeValue;
   readonly field: keyof QueryOutcomeRecord | undefined;
@@ -33,34 +33,19 @@ const whole = (value: number | null): number | null =>
     ? null
     : Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, Math.round(value)));
 
-const varchar = (width: number) => () => `varchar(${width})`;
-const longText = (types: SqlDialect['types']) => types.longText;
-
 type Field = keyof QueryOutcomeRecord;
 type Keep = OutcomeColumn['keep'];
 
-function column(name: string, type: OutcomeColumn['type'], keep: Keep, of: OutcomeColumn['of'], field?: Field) {
+function column(name: string, type: string, keep: Keep, of: OutcomeColumn['of'], field?: Field) {
   return { name, type, keep, of, field };
 }
 
-function textColumn(
-  name: string,
-  field: Field,
-  keep: Keep,
-  width: number,
-  type: OutcomeColumn['type'] = varchar(width),
-) {
+function textColumn(name: string, field: Field, keep: Keep, width: number, type = `varchar(${width})`) {
   return column(name, type, keep, (record) => text(record[field] as string | null, width), field);
 }
 
 function numberColumn(name: string, field: Field, keep: Keep = 'outcome') {
-  return column(
-    name,
-    () => 'bigint',
-    keep,
-    (record) => whole((record[field] ?? null) as number | null),
-    field,
-  );
+  return column(name, 'bigint', keep, (record) => whole((record[field] ?? null) as number | null), field);
 }
 
 function queuedMillis({ queuedMillis, gatewayQueuedMillis }: QueryOutcomeRecord): number | null {
@@ -71,82 +56,42 @@ function queuedMillis({ queuedMillis, gatewayQueuedMillis }: QueryOutcomeRecord)
 
 /** In order; `certainty` is the last, as MySQL assigns columns one after the other. */
 export const outcomeColumns: readonly OutcomeColumn[] = [
-  textColumn('query_id', 'queryId', 'key', WIDTH, () => 'varchar(256) primary key'),
-  column(
-    'created',
-    () => 'bigint not null',
-    'key',
-    (o) => whole(o.created) ?? 0,
-    'created',
-  ),
-  column(
-    'last_seen',
-    () => 'bigint not null',
-    'latest',
-    (o) => whole(o.lastSeen) ?? 0,
-    'lastSeen',
-  ),
-  column(
-    'refused',
-    () => 'int not null',
-    'key',
-    (o) => (o.refused ? 1 : 0),
-    'refused',
-  ),
+  textColumn('query_id', 'queryId', 'key', WIDTH, 'varchar(256) primary key'),
+  column('created', 'bigint not null', 'key', (o) => whole(o.created) ?? 0, 'created'),
+  column('last_seen', 'bigint not null', 'latest', (o) => whole(o.lastSeen) ?? 0, 'lastSeen'),
+  column('refused', 'int not null', 'key', (o) => (o.refused ? 1 : 0), 'refused'),
   textColumn('cluster', 'cluster', 'fact', WIDTH),
   textColumn('routing_group', 'routingGroup', 'fact', WIDTH),
   textColumn('user_name', 'user', 'fact', WIDTH),
   textColumn('source', 'source', 'fact', WIDTH),
   textColumn('rule_name', 'rule', 'fact', WIDTH),
-  column('group_set', varchar(WIDTH), 'fact', (o) => groupSet(o.groups)),
+  column('group_set', `varchar(${WIDTH})`, 'fact', (o) => groupSet(o.groups)),
   numberColumn('gateway_queued_ms', 'gatewayQueuedMillis', 'fact'),
   numberColumn('first_row_ms', 'firstRowMillis', 'earliest'),
-  textColumn('query_text', 'queryText', 'fact', TEXT, longText),
+  textColumn('query_text', 'queryText', 'fact', TEXT, 'text'),
   column(
     'decision',
-    longText,
+    'text',
     'fact',
     (o) => ((o.decision?.length ?? 0) > TEXT ? null : text(o.decision, TEXT)),
     'decision',
   ),
-  column(
-    'state',
-    () => `varchar(${STATE}) not null`,
-    'outcome',
-    (o) => o.state,
-    'state',
-  ),
+  column('state', `varchar(${STATE}) not null`, 'outcome', (o) => o.state, 'state'),
   textColumn('error_name', 'errorName', 'outcome', NARROW),
   textColumn('error_type', 'errorType', 'outcome', NARROW),
   numberColumn('error_code', 'errorCode'),
-  textColumn('error_message', 'errorMessage', 'outcome', MESSAGE, longText),
+  textColumn('error_message', 'errorMessage', 'outcome', MESSAGE, 'text'),
   numberColumn('elapsed_ms', 'elapsedMillis'),
-  column(
-    'elapsed_bucket',
-    () => 'int',
-    'outcome',
-    (o) => durationBucket(whole(o.elapsedMillis)),
-  ),
+  column('elapsed_bucket', 'int', 'outcome', (o) => durationBucket(whole(o.elapsedMillis))),
   numberColumn('queued_ms', 'queuedMillis'),
-  column(
-    'queued_bucket',
-    () => 'int',
-    'outcome',
-    (o) => durationBucket(whole(queuedMillis(o))),
-  ),
+  column('queued_bucket', 'int', 'outcome', (o) => durationBucket(whole(queuedMillis(o)))),
   numberColumn('cpu_ms', 'cpuMillis'),
   numberColumn('processed_rows', 'processedRows'),
   numberColumn('processed_bytes', 'processedBytes'),
   numberColumn('peak_memory_bytes', 'peakMemoryBytes'),
   numberColumn('result_bytes', 'resultBytes'),
   numberColumn('pages', 'pages'),
-  column(
-    'certainty',
-    () => 'int not null',
-    'outcome',
-    (o) => o.certainty,
-    'certainty',
-  ),
+  column('certainty', 'int not null', 'outcome', (o) => o.certainty, 'certainty'),
 ];
 
 export type OutcomeRow = Readonly<Record<string, string | number | null>>;

@@ -2,7 +2,6 @@ import { BulkInsert } from './bulkInsert.ts';
 import { batches } from './columns.ts';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
-import type { SqlDialect } from './dialect.ts';
 import { cutToWidth } from './historyText.ts';
 import { deleteSumsBefore, noteChanges, noteDeletion } from './hourlySums.ts';
 import { fenceHolds } from './leaderRepository.ts';
@@ -40,10 +39,7 @@ const assignments = (fresh: (column: string) => string): string =>
     .map((column) => assigned(column, fresh))
     .join(', ');
 
-const columnTypes = outcomeColumns.map(({ name, type }): [string, string] => [
-  name,
-  type({ longText: 'text' } as SqlDialect['types']).replace(/ primary key| not null/g, ''),
-]);
+const columnTypes = outcomeColumns.map(({ name, type }) => [name, type.replace(/ primary key| not null/g, '')]);
 const upsert = new BulkInsert(TABLE, Object.fromEntries(columnTypes), 'query_id', assignments);
 
 /** Of two records of a query what is stored: as the database does it, which takes each id once in a statement. */

@@ -148,7 +148,7 @@ export const tables: readonly TableDefinition[] = [
   ),
   table('eg_refusals', () => 'name varchar(256) primary key, refused bigint not null, counted bigint not null'),
   table('eg_query_outcomes', ({ types }) =>
-    outcomeColumns.map(({ name, type }) => `${name} ${type(types)}`).join(', '),
+    outcomeColumns.map(({ name, type }) => `${name} ${type === 'text' ? types.longText : type}`).join(', '),
   ),
   table(
     'eg_audit',
