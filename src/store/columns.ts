@@ -9,9 +9,19 @@ export function toColumns<R extends object>(row: R, columns: ColumnNames<R>): Re
   return Object.fromEntries(Object.entries<string>(columns).map(([field, column]) => [column, values[field] ?? null]));
 }
 
-/** Splits rows into those of one statement each. */
-export function* batches<T>(all: readonly T[], size: number): Iterable<T[]> {
-  for (let start = 0; start < all.length; start += size) yield all.slice(start, start + size);
+/** Splits rows into those of one statement each. @param max bound of the sum of the sizes of a batch of several rows */
+export function* batches<T>(all: readonly T[], max: number, sizeOf: (row: T) => number = () => 1): Iterable<T[]> {
+  let start = 0;
+  let total = 0;
+  for (const [index, row] of all.entries()) {
+    const size = sizeOf(row);
+    total += size;
+    if (total <= max || index === start) continue;
+    yield all.slice(start, index);
+    start = index;
+    total = size;
+  }
+  if (start < all.length) yield all.slice(start);
 }
 
 /** A text as a pattern of `like … escape '!'` that matches only it. */

@@ -83,7 +83,7 @@ export class QueryOutcomeRepository {
       byId.set(id, present === undefined ? record : merged(present, record));
     }
     const dialect = this.database.dialect.name;
-    for (const some of statements([...byId.values()])) {
+    for (const some of batches([...byId.values()], STATEMENT_CHARACTERS, charactersOf)) {
       const rows = some.map((record) => outcomeColumns.map(({ of }) => of(record)));
       await this.database.transaction(async (trx) => {
         await upsert.run(trx, dialect, rows);
@@ -185,20 +185,6 @@ export class QueryOutcomeRepository {
   }
 }
 
-function* statements(records: readonly QueryOutcomeRecord[]): Iterable<readonly QueryOutcomeRecord[]> {
-  let some: QueryOutcomeRecord[] = [];
-  let characters = 0;
-  for (const record of records) {
-    const { queryText, decision, errorMessage } = record;
-    const size =
-      ROW_CHARACTERS + [queryText, decision, errorMessage].reduce((sum, text) => sum + (text?.length ?? 0), 0);
-    if (some.length > 0 && characters + size > STATEMENT_CHARACTERS) {
-      yield some;
-      some = [];
-      characters = 0;
-    }
-    some.push(record);
-    characters += size;
-  }
-  if (some.length > 0) yield some;
+function charactersOf({ queryText, decision, errorMessage }: QueryOutcomeRecord): number {
+  return ROW_CHARACTERS + [queryText, decision, errorMessage].reduce((sum, text) => sum + (text?.length ?? 0), 0);
 }

@@ -4,6 +4,7 @@ import type { Registry } from 'prom-client';
 import { RE2JS } from 're2js';
 import type { Clock } from '../model/clock.ts';
 import { settlesWithin } from '../model/timeLimit.ts';
+import { batches } from './columns.ts';
 import { DatabaseFailure } from './failures.ts';
 import { type HistoryMetrics, historyMetrics } from './historyMetrics.ts';
 import { asciiOf, cutToBytes } from './historyText.ts';
@@ -243,7 +244,7 @@ export class RecordWriter<R extends WrittenRecord> {
 
   private async writeQueueHead(): Promise<void> {
     const { queue } = this;
-    const batch = this.takeBatch(queue, 0);
+    const [batch = []] = batches(queue, MAX_BATCH_CHARACTERS, sizeInBatch);
     await this.insert(batch);
     // Unless all of it was put on disk in the meantime: what is stored twice is there once.
     if (this.queue === queue) {
@@ -254,11 +255,7 @@ export class RecordWriter<R extends WrittenRecord> {
   }
 
   private async writeAll(records: readonly R[]): Promise<void> {
-    for (let from = 0; from < records.length; ) {
-      const batch = this.takeBatch(records, from);
-      await this.insert(batch);
-      from += batch.length;
-    }
+    for (const batch of batches(records, MAX_BATCH_CHARACTERS, sizeInBatch)) await this.insert(batch);
   }
 
   /** Inserts; a record that the database rejects is found by halving, tried in ASCII, and given up. */
@@ -336,18 +333,6 @@ export class RecordWriter<R extends WrittenRecord> {
     this.options.logger.error({ lost: this.unloggedLoss, reason }, `queries are missing in the ${this.what}`);
     this.unloggedLoss = 0;
   }
-
-  private takeBatch(records: readonly R[], from: number): R[] {
-    let characters = 0;
-    let end = from;
-    while (end < records.length && end - from < MAX_BATCH_RECORDS) {
-      const record = records[end];
-      if (record !== undefined) characters += weight(record);
-      if (characters > MAX_BATCH_CHARACTERS && end > from) break;
-      end++;
-    }
-    return records.slice(from, end);
-  }
 }
 
 /** Characters that a record takes in memory, about. */
@@ -358,6 +343,11 @@ function weight(record: WrittenRecord): number {
     else if (Array.isArray(value)) for (const name of value) characters += name.length;
   }
   return characters;
+}
+
+/** Bounds the records of a batch, too. */
+function sizeInBatch(record: WrittenRecord): number {
+  return Math.max(weight(record), MAX_BATCH_CHARACTERS / MAX_BATCH_RECORDS);
 }
 
 function isRecord<R extends WrittenRecord>(value: unknown): value is R {
