@@ -38,6 +38,8 @@ export interface LoadOptions {
   readonly slowSeconds?: number;
   /** Characters of a comment in each statement; none by default. */
   readonly padding?: number;
+  /** Pause between two queries of a connection at most, as people and programs think: milliseconds, 1,000 by default. */
+  readonly maxPause?: number;
   /** Milliseconds without an answer after which a request counts as broken; 150 s by default. */
   readonly responseTimeout?: number;
 }
@@ -59,8 +61,6 @@ export interface Load {
   stop(): Promise<LoadResult>;
 }
 
-/** Pause between two queries of a connection at most, milliseconds: people and programs think. */
-const MAX_PAUSE_MS = 500;
 /** As long as clients of the protocol keep asking again. */
 const REPEAT_FOR_MS = 120_000;
 const PROGRESS_TIMEOUT_MS = 120_000;
@@ -80,7 +80,7 @@ export function startLoad(options: LoadOptions): Load {
   let stopping = false;
   const work = clients.map(async (client) => {
     while (!stopping) {
-      await pause(Math.random() * MAX_PAUSE_MS);
+      await pause(Math.random() * (options.maxPause ?? 1_000));
       if (!stopping) queries.push(await client.query());
     }
     await client.close();

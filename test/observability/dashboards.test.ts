@@ -86,7 +86,7 @@ describe.skipIf(!available)('a gateway under load that Prometheus scrapes', () =
       },
     });
     prometheus = await startPrometheus([gateway.url]);
-    load = startLoad({ bases: [gateway.url], connections: 8 });
+    load = startLoad({ bases: [gateway.url], connections: 8, maxPause: 500 });
   });
   afterAll(async () => {
     await load?.stop();

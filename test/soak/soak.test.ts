@@ -66,7 +66,7 @@ describe.skipIf(!hasPostgresql())('a long mixed load with resources that change 
       env: { ...process.env, SOAK_PROBES: folder },
       stdio: 'ignore',
     });
-    const load = startLoad({ bases: world.bases, connections: CONNECTIONS, slowShare: 0.2 });
+    const load = startLoad({ bases: world.bases, connections: CONNECTIONS, slowShare: 0.2, maxPause: 500 });
     const variety = startVariety(world.bases, ODD_CLIENTS);
     const changes = startChanges(world, world.cluster('b').url);
     const replicas = world.replicas.map(({ pid }, index) => new Series(`replica ${index + 1}`, pid, folder));
