@@ -118,9 +118,9 @@ async function measure(rules: number, dataStore: object, folder: string): Promis
       const { queries, moved, unknown } = JSON.parse(body) as { queries: number; moved: number; unknown: number };
       const seconds = ((performance.now() - began) / 1000).toFixed(1);
       const cpu = ((cpuMicroseconds(gateway.pid) - cpuBefore) / 1e6).toFixed(1);
-      const held = text(await loopFigures(folder, gateway.pid));
+      const figures = text(await loopFigures(folder, gateway.pid));
       console.log(
-        `${rules} rules, ${what}: ${seconds} s (${cpu} s of processor time, all threads) for ${queries} queries (${moved} move, ${unknown} unknown); the event loop is held for ${held}`,
+        `${rules} rules, ${what}: ${seconds} s (${cpu} s of processor time, all threads) for ${queries} queries (${moved} move, ${unknown} unknown); the event loop is held for ${figures}`,
       );
     }
   } finally {

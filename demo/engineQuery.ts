@@ -139,8 +139,8 @@ export class EngineQuery {
       this.#rows = (await this.#result?.read?.(this.#options.pageRows)) ?? { rows: [], isLast: true };
     } catch (error) {
       if (this.#ended !== undefined) return;
-      const known = error instanceof QueryError;
-      this.fail(known ? error : new QueryError('NOT_SUPPORTED', `The demo's simulated engine failed: ${error}`));
+      const isKnown = error instanceof QueryError;
+      this.fail(isKnown ? error : new QueryError('NOT_SUPPORTED', `The demo's simulated engine failed: ${error}`));
     }
   }
 

@@ -171,8 +171,8 @@ function requireSchema(catalog: string, schema: string | undefined, database: Da
 function requireTable(name: string, database: DatabaseSync): void {
   const [catalog = '', schema = ''] = name.split('.');
   requireSchema(catalog, schema, database);
-  const found = database.prepare('SELECT 1 FROM names WHERE full_name = ?').get(name);
-  if (found === undefined) throw new QueryError('TABLE_NOT_FOUND', `Table '${name}' does not exist`);
+  const row = database.prepare('SELECT 1 FROM names WHERE full_name = ?').get(name);
+  if (row === undefined) throw new QueryError('TABLE_NOT_FOUND', `Table '${name}' does not exist`);
 }
 
 function showResult(sql: string, parser: Parser, context: StatementContext): StatementResult {

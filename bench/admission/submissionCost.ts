@@ -62,13 +62,13 @@ function admissionWith(count: number) {
     isDatabaseAway: () => false,
     settings: { onDatabaseUnavailable: 'refuse', defaultRoutingGroup: 'adhoc' },
   });
-  const beat = () => {
+  const heartbeat = () => {
     for (let one = ledger.begin(); one !== null; one = ledger.begin()) {
       one.decide(Date.now(), new Map());
       one.commit();
     }
   };
-  return { limited, ledger, running, beat };
+  return { limited, ledger, running, beat: heartbeat };
 }
 
 const requests: readonly AdmissionRequest[] = Array.from({ length: users }, (_, index) => ({

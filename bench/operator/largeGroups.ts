@@ -93,7 +93,7 @@ async function measure(
       const [row] = await knex('resource_groups').where({ max_queued: maxQueued }).count({ rows: '*' });
       return Number(row?.rows) === count;
     });
-  const isSaid = async (): Promise<boolean> => {
+  const isReported = async (): Promise<boolean> => {
     const { metadata, status } = await api.get(place);
     const { databases = [] } = (status ?? {}) as { readonly databases?: readonly { appliedGeneration?: number }[] };
     return databases[0]?.appliedGeneration === metadata.generation;
@@ -106,11 +106,11 @@ async function measure(
     const accepted = time.text;
     await until(check, 20);
     const stored = time.text;
-    await until(isSaid, 100);
-    const said = time.text;
+    await until(isReported, 100);
+    const reported = time.text;
     const { cpuMs } = await gateway.loop();
     console.log(
-      `${family}, ${what}: taken by the API server ${accepted} after the apply began, in the tables after ${stored}, in the status after ${said}; the event loop is held by ${cpuMs.toFixed(0)} ms at most, ${(gateway.cpuSeconds() - before).toFixed(1)} s of processor time of the gateway`,
+      `${family}, ${what}: taken by the API server ${accepted} after the apply began, in the tables after ${stored}, in the status after ${reported}; the event loop is held by ${cpuMs.toFixed(0)} ms at most, ${(gateway.cpuSeconds() - before).toFixed(1)} s of processor time of the gateway`,
     );
   };
   try {

@@ -173,7 +173,7 @@ export function auditCalls(api: ApiContext, isWrite: (request: FastifyRequest) =
     // None if they cannot be asked for now: the change is made, and reported without them.
     const roles = [...((await caller?.roles().catch(() => null)) ?? [])];
     const by = { user, recognisedBy, roles, address, call: `${method} ${path}`, requestId, manager: null };
-    const content = { query: request.query, sent: sentBody(request) };
+    const content = { query: request.query, sent: bodyText(request) };
     const subjectOfCall = { kind: 'Call', name: path };
     const whole = { object: by.call, subject: subjectOfCall, regarding: null, before: undefined, after: content };
     for (const change of changes.length === 0 ? [whole] : changes) {
@@ -208,7 +208,7 @@ async function leftBy({ operator }: ApiContext, { subject, regarding, after }: C
   return { digest: digest ?? null, namespace: '', resource: name };
 }
 
-function sentBody({ body }: FastifyRequest): unknown {
+function bodyText({ body }: FastifyRequest): unknown {
   if (!Buffer.isBuffer(body)) return body ?? null;
   if (body.length > MAX_BODY) return `${body.length} bytes`;
   try {

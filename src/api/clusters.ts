@@ -10,7 +10,7 @@ import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { ApiContext } from './apiContext.ts';
 import { recordChange } from './audit.ts';
 import { ClusterInPath, registryWrites, unknownCluster } from './registry.ts';
-import { ListPage, listPageOf, notFound, routes, sent } from './routes.ts';
+import { checkedBody, ListPage, listPageOf, notFound, routes } from './routes.ts';
 import {
   count,
   Force,
@@ -79,7 +79,7 @@ export function clusterRoutes(api: ApiContext): void {
       'A run-time override that no GitOps controller undoes; it ends when spec.active changes or says the same. Running queries go on.',
     params: ClusterInPath,
     query: Force,
-    body: sent(Activation),
+    body: checkedBody(Activation),
     returns: ['The cluster.', reference(SwitchedCluster)],
     isPending: true,
     errors: [403, 404, 409, 422, 503],
@@ -287,9 +287,9 @@ async function scalingOf(
   for (const { name, health } of members) {
     queuedThere += health.queued ?? 0;
     if (health.running === null) {
-      const followed = await runningQueries(name);
-      running += followed.queries.length;
-      complete &&= followed.complete;
+      const tracked = await runningQueries(name);
+      running += tracked.queries.length;
+      complete &&= tracked.complete;
     } else running += health.running;
   }
   const queued = waiting.count;

@@ -45,11 +45,11 @@ export function versionBeside(read: () => Promise<string>): () => number {
 const MAX_STREAMS = 500;
 const MAX_STREAMS_OF_USER = 20;
 /** Interval of reading the versions, in milliseconds. */
-const LOOK_MS = 1_000;
+const POLL_MS = 1_000;
 /** Looks after which a stream ends: the page connects again, which shows that it still may. */
-const LOOKS_A_STREAM = 60;
+const POLLS_A_STREAM = 60;
 /** Between two signs of life, in looks: who hears nothing for five seconds has lost the gateway. */
-const LOOKS_A_BEAT = 2;
+const POLLS_A_HEARTBEAT = 2;
 /** Time that a browser waits before it connects again, in milliseconds. */
 const RECONNECT_MS = 1_000;
 
@@ -63,8 +63,8 @@ class EventStreams {
   readonly #streams = new Set<EventStream>();
   readonly #versions = new Map<TopicName, number>();
   #timer: NodeJS.Timeout | null = null;
-  #looking: Promise<void> | null = null;
-  #looks = 0;
+  #polling: Promise<void> | null = null;
+  #polls = 0;
 
   constructor(api: ApiContext, topics: TopicVersions) {
     this.#api = api;
@@ -78,15 +78,15 @@ class EventStreams {
   async open(user: string, topics: readonly TopicName[]): Promise<Readable> {
     const ofUser = [...this.#streams].filter((stream) => stream.user === user).length;
     if (this.#streams.size >= MAX_STREAMS || ofUser >= MAX_STREAMS_OF_USER) {
-      const whose = ofUser >= MAX_STREAMS_OF_USER ? `${JSON.stringify(user)} has` : 'this gateway has';
-      const message = `${whose} as many event streams as are possible; close one, or ask for what is needed from time to time.`;
+      const owner = ofUser >= MAX_STREAMS_OF_USER ? `${JSON.stringify(user)} has` : 'this gateway has';
+      const message = `${owner} as many event streams as are possible; close one, or ask for what is needed from time to time.`;
       throw new GatewayError('EG_TOO_MANY_STREAMS', message, { retryAfterSeconds: 30 });
     }
     const stream = new EventStream(user, topics);
     this.#streams.add(stream);
     stream.once('close', () => this.#forget(stream));
-    this.#timer ??= setInterval(() => void this.#look(), LOOK_MS).unref();
-    await this.#look();
+    this.#timer ??= setInterval(() => void this.#poll(), POLL_MS).unref();
+    await this.#poll();
     stream.begin(this.#versions);
     // Pages go to another replica.
     if (this.#api.stopping()) stream.end();
@@ -105,24 +105,24 @@ class EventStreams {
   }
 
   /** Looks at the versions of the topics that a user follows, and has the streams say what changed. Never rejects. */
-  #look(): Promise<void> {
-    this.#looking ??= this.#readVersions()
+  #poll(): Promise<void> {
+    this.#polling ??= this.#readVersions()
       .then(() => {
-        this.#looks += 1;
+        this.#polls += 1;
         for (const stream of this.#streams) {
-          stream.update(this.#versions, this.#looks % LOOKS_A_BEAT === 0);
+          stream.update(this.#versions, this.#polls % POLLS_A_HEARTBEAT === 0);
           if (this.#api.stopping()) stream.end();
         }
       })
       .finally(() => {
-        this.#looking = null;
+        this.#polling = null;
       });
-    return this.#looking;
+    return this.#polling;
   }
 
   async #readVersions(): Promise<void> {
-    const followed = new Set([...this.#streams].flatMap(({ topics }) => topics));
-    for (const topic of followed) {
+    const requested = new Set([...this.#streams].flatMap(({ topics }) => topics));
+    for (const topic of requested) {
       const version = this.#topics[topic];
       if (version === undefined) continue;
       try {
@@ -140,8 +140,8 @@ class EventStreams {
 class EventStream extends Readable {
   readonly user: string;
   readonly topics: readonly TopicName[];
-  readonly #said = new Map<TopicName, number>();
-  #looksLeft = LOOKS_A_STREAM;
+  readonly #published = new Map<TopicName, number>();
+  #pollsLeft = POLLS_A_STREAM;
   #isOpen = false;
   #isFull = false;
 
@@ -161,16 +161,16 @@ class EventStream extends Readable {
     this.update(versions, true);
   }
 
-  update(versions: ReadonlyMap<TopicName, number>, isBeat: boolean): void {
+  update(versions: ReadonlyMap<TopicName, number>, isHeartbeat: boolean): void {
     if (!this.#isOpen || this.#isFull || this.destroyed) return;
-    const changed = this.topics.filter((topic) => this.#said.get(topic) !== versions.get(topic));
+    const changed = this.topics.filter((topic) => this.#published.get(topic) !== versions.get(topic));
     if (changed.length > 0) {
       const news = Object.fromEntries(changed.map((topic) => [topic, versions.get(topic)]));
-      for (const topic of changed) this.#said.set(topic, versions.get(topic) ?? 0);
+      for (const topic of changed) this.#published.set(topic, versions.get(topic) ?? 0);
       this.#write(`event: versions\ndata: ${JSON.stringify(news)}\n\n`);
-    } else if (isBeat) this.#write('event: beat\ndata:\n\n');
-    this.#looksLeft -= 1;
-    if (this.#looksLeft <= 0) this.end();
+    } else if (isHeartbeat) this.#write('event: beat\ndata:\n\n');
+    this.#pollsLeft -= 1;
+    if (this.#pollsLeft <= 0) this.end();
   }
 
   end(): void {
@@ -184,7 +184,7 @@ class EventStream extends Readable {
   }
 }
 
-const Followed = Type.Object({
+const EventsQuery = Type.Object({
   topics: optionalTextField({
     maxLength: 200,
     description: `Some of ${topicNames.join(', ')}, separated by commas; all when absent.`,
@@ -200,7 +200,7 @@ export function eventRoutes(api: ApiContext, topics: TopicVersions): void {
     summary: 'Names of lists that changed, as Server-Sent Events',
     description:
       'An event `versions` with a JSON object of topics and their versions, at first of all, then of those that changed: what a version belongs to is read by the calls themselves. An event `beat` every two seconds says that the gateway is there. A stream ends after a minute; clients connect again.',
-    query: Followed,
+    query: EventsQuery,
     responses: { 200: content('The events, until the stream ends.', Type.String(), 'text/event-stream') },
     errors: [429],
     // A caller who asks for only the head would hold a stream.

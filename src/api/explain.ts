@@ -13,7 +13,7 @@ import { callerOf, requireAccess } from './auth/guard.ts';
 import type { ListQueue, QueueEntry } from './queries.ts';
 import { outcomeResponse } from './responses/queries.ts';
 import { Explanation, RoutedQuery } from './responses/routing.ts';
-import { notFound, routes, sent } from './routes.ts';
+import { checkedBody, notFound, routes } from './routes.ts';
 import { RuleToTry, wholeRule } from './rules.ts';
 import { nullable } from './schemas.ts';
 
@@ -31,7 +31,7 @@ export function explainRoute(api: ApiContext, { explain }: RuleParts): void {
     summary: 'Explains where a request would go',
     description:
       'Nothing is sent and no external service is asked. A statement with a transaction id goes to the cluster that began the transaction. With `rule`, as if that rule were in force in place of the one of its name: it is not stored. A call with `rule` needs the right to change rules. Callers without ADMIN explain requests of their own: `user` and the header of the user are theirs, `groups` is left out, and there is no other line that names a user.',
-    body: sent(TriedRequest),
+    body: checkedBody(TriedRequest),
     returns: ['The decision and how it came about.', Explanation],
     errors: [422, 503],
     handle: async ({ request, body }): Promise<Explanation> => {

@@ -9,7 +9,7 @@ import { type GroupCriteria, type GroupSelection, matchingSelectors, selectGroup
 import type { ApiContext } from './apiContext.ts';
 import { malformed } from './errors.ts';
 import { GroupExplanation } from './responses/routing.ts';
-import { notFound, routes, sent } from './routes.ts';
+import { checkedBody, notFound, routes } from './routes.ts';
 import { nullable, objectOf } from './schemas.ts';
 
 const text = (maxLength: number, description: string) =>
@@ -55,7 +55,7 @@ export function groupExplainRoute(api: ApiContext, stores: GroupTables): void {
   routes(api, 'resource groups')('POST', '/api/resourcegroups/explain', {
     summary: 'Explains which resource group engines choose for a query',
     description: 'By the tables as they are; no engine is asked. Exact-match selectors are not looked at.',
-    body: sent(GroupQuestion),
+    body: checkedBody(GroupQuestion),
     returns: ['The group, and how it came about.', GroupExplanation],
     errors: [404, 422, 503],
     handle: async ({ body }) => {

@@ -6,7 +6,7 @@ import type { HistoryFilter, QueryListRow, Store } from '../store/store.ts';
 import type { StoreContext } from './apiContext.ts';
 import { visibleUser } from './auth/guard.ts';
 import { HistoryRow, SearchRow } from './responses/queries.ts';
-import { routes, searchText, sent } from './routes.ts';
+import { checkedBody, routes, searchText } from './routes.ts';
 import { integerField, iso, nullable, objectOrNull, type ResponseBody, textField, withoutNulls } from './schemas.ts';
 
 const MINUTE = 60_000;
@@ -83,7 +83,7 @@ export function historyRoutes(api: StoreContext): void {
     summary: 'Finds queries of the history, newest first',
     description:
       'Filters match exactly, but for `text`, a part of the query in any letter case; an empty one is none. `queryId` finds a query that waited by the id that it waited under as well. Callers without ADMIN see their own queries. `total` is exact up to 100,000, and so far pages reach; `after` reaches all rows.',
-    body: { ...sent(HistoryQuery), isOptional: true },
+    body: { ...checkedBody(HistoryQuery), isOptional: true },
     returns: ['The page.', HistoryRows],
     errors: [503],
     handle: async ({ request, body }) => historyPage(body, visibleTo(await visibleUser(request)), store),
@@ -92,7 +92,7 @@ export function historyRoutes(api: StoreContext): void {
   route('POST', '/webapp/getDistribution', {
     summary: 'Counts clusters, and queries by cluster and time',
     description: `Points are a minute apart; beyond ${MAX_POINTS / 60} hours as far as ${MAX_POINTS} points reach.`,
-    body: { ...sent(DistributionQuery), isOptional: true },
+    body: { ...checkedBody(DistributionQuery), isOptional: true },
     returns: ['The figures.', Distribution],
     errors: [503],
     handle: async ({ body }) => {
@@ -113,7 +113,7 @@ export function searchRoutes(api: StoreContext): void {
     summary: 'Finds queries of the history, newest first',
     description:
       'Body and answer are those of `/webapp/findQueryHistory`, with `match` and how each query ended, where that is known. Callers without ADMIN see their own queries.',
-    body: sent(SearchQuery),
+    body: checkedBody(SearchQuery),
     returns: ['The page.', SearchPage],
     errors: [503],
     handle: async ({ request, body: { match = 'exact', ...query } }) => {

@@ -5,7 +5,7 @@ import type { EditedRules, RuleEdit } from '../rules/replay/recordedRequest.ts';
 import type { RuleCompiler } from '../rules/ruleCompiler.ts';
 import type { ApiContext, RuleParts } from './apiContext.ts';
 import { malformed } from './errors.ts';
-import { routes, sent } from './routes.ts';
+import { checkedBody, routes } from './routes.ts';
 import { RuleImpact, ruleFields, wholeRule } from './rules.ts';
 import { iso, isoOrNull, nullable, objectOf } from './schemas.ts';
 
@@ -55,7 +55,7 @@ export function impactRoutes(
     summary: 'What a change of rules would do to the queries of the history',
     description:
       'Replays the queries of a range through the rules in force and through the changed ones, in a thread of its own. Nothing is changed. One call at a time; closing the connection ends it.',
-    body: sent(ImpactQuestion),
+    body: checkedBody(ImpactQuestion),
     returns: ['Which queries would move.', RuleImpact],
     errors: [409, 422, 503],
     options: { config: { isRead: true } },

@@ -17,7 +17,7 @@ import type { ApiContext } from './apiContext.ts';
 import { DeclaredResource, NewQueries } from './clusters.ts';
 import { type Call, ListPage, listPageOf, notFound, routes } from './routes.ts';
 import { Force, flagField, nullable, objects, oneOf, type ResponseBody, reference, textField } from './schemas.ts';
-import { DeletedVersion, makeChange, requireNone, sentSpec, Version } from './writes.ts';
+import { DeletedVersion, makeChange, requireNone, specBody, Version } from './writes.ts';
 
 const countOrNull = (description: string) => nullable(Type.Integer({ minimum: 0 }), description);
 
@@ -158,7 +158,7 @@ function declaredRoutes<Params extends TObject, State extends { readonly spec: u
     description: texts.put[1],
     params,
     query: Force,
-    body: sentSpec<Spec>(options.update),
+    body: specBody<Spec>(options.update),
     returns: ['Its state, in force.', reference(State)],
     isPending: true,
     errors: [403, 404, 409, 422, 503],

@@ -179,10 +179,10 @@ async function expositionText(view: Registry<RegistryContentType>): Promise<stri
 const END = '\n# EOF';
 
 async function metricText(metric: ReadableMetric, contentType: RegistryContentType): Promise<string> {
-  const alone: Registry<RegistryContentType> = new Registry();
-  alone.setContentType(contentType);
-  alone.registerMetric(metric as unknown as Metric);
-  const text = (await alone.metrics()).trimEnd();
+  const registry: Registry<RegistryContentType> = new Registry();
+  registry.setContentType(contentType);
+  registry.registerMetric(metric as unknown as Metric);
+  const text = (await registry.metrics()).trimEnd();
   return text.endsWith(END) ? text.slice(0, -END.length) : text;
 }
 

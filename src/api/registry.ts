@@ -8,7 +8,7 @@ import type { WriteContext } from '../operator/registry/resourceWrites.ts';
 import { neverChecked } from '../routing/routingTable.ts';
 import type { ApiContext } from './apiContext.ts';
 import { utf8 } from './requestBody.ts';
-import { type Call, notFound, routes, sent } from './routes.ts';
+import { type Call, checkedBody, notFound, routes } from './routes.ts';
 import { content, ErrorBody, Force, integerField, nullable, objectOf, reference } from './schemas.ts';
 import { makeChange, pendingHeader } from './writes.ts';
 
@@ -82,7 +82,7 @@ export function registryRoutes(api: ApiContext): void {
       summary,
       description,
       query: Force,
-      body: sent(reference(RegistryClusterInput), clusterParser(names)),
+      body: checkedBody(reference(RegistryClusterInput), clusterParser(names)),
       returns: ['The cluster as it is stored.', reference(RegistryCluster)],
       responses: { 202: content(pending, reference(RegistryCluster)) },
       errors: [403, 409, 422, 503],
@@ -285,7 +285,7 @@ export function backendRoutes(api: ApiContext): void {
     route('POST', `/webapp/${name}`, {
       summary,
       query: Force,
-      body: sent(reference(RegistryClusterInput), clusterParser(names)),
+      body: checkedBody(reference(RegistryClusterInput), clusterParser(names)),
       returns: ['The cluster as it is stored.', reference(RegistryCluster)],
       errors,
       handle: (call) => writes.store(operation, call, call.body),
@@ -295,7 +295,7 @@ export function backendRoutes(api: ApiContext): void {
   route('POST', '/webapp/deleteBackend', {
     summary: 'Deletes a cluster',
     description: 'An unknown name is no error.',
-    body: sent(ByName, compileCheck(names.isReference ? ByOptionalName : ByName)),
+    body: checkedBody(ByName, compileCheck(names.isReference ? ByOptionalName : ByName)),
     returns: ['True.', Type.Literal(true)],
     errors,
     handle: async (call) => {

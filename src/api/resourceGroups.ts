@@ -30,7 +30,7 @@ import { recordChange } from './audit.ts';
 import { isForced } from './auth/guard.ts';
 import { DeclaredGroups } from './clusters.ts';
 import { registryWrites } from './registry.ts';
-import { type Call, routes, type SentBody, sent, valid } from './routes.ts';
+import { type Call, type CheckedBody, checkedBody, routes, valid } from './routes.ts';
 import { Force, nullable, oneOf, reference, textField, withoutNulls } from './schemas.ts';
 import { warn } from './writes.ts';
 
@@ -46,14 +46,14 @@ interface Table {
   readonly row: TSchema;
   /** Parameter of the path that selects rows, and the web application's query of them. */
   readonly params: TSchema;
-  readonly query: SentBody<{ readonly useSchema?: string | null }>;
+  readonly query: CheckedBody<{ readonly useSchema?: string | null }>;
   all(store: ResourceGroupStore): Promise<readonly object[]>;
   /** Returns what finds and deletes the rows of a key of the path or query. @throws GatewayError EG_MALFORMED */
   byKey(key: object): KeyedRows;
   readonly texts: Readonly<Record<'rows' | 'show' | 'getOne' | 'create' | 'update' | 'delete', string>>;
-  readonly creation: SentBody<Work>;
-  readonly update: SentBody<Work>;
-  readonly deletion: SentBody<Work>;
+  readonly creation: CheckedBody<Work>;
+  readonly update: CheckedBody<Work>;
+  readonly deletion: CheckedBody<Work>;
 }
 
 interface KeyedRows {
@@ -66,7 +66,7 @@ function changeOf<T>(
   schema: TSchema,
   parse: (value: unknown) => Checked<T>,
   apply: (store: ResourceGroupStore, change: T) => Promise<GroupWrite>,
-): SentBody<Work> {
+): CheckedBody<Work> {
   const toWork = (checked: Checked<T>): Checked<Work> =>
     checked.ok ? { ok: true, value: (store) => apply(store, checked.value) } : checked;
   return { schema, parse: (value) => toWork(parse(value)) };
@@ -111,7 +111,7 @@ const deleteProperty = async (store: ResourceGroupStore, name: string): Promise<
 });
 
 const GroupIdInPath = Type.Object({ resourceGroupId: textField('Id of the resource group.') });
-const groupQuery = sent(
+const groupQuery = checkedBody(
   Type.Object({
     useSchema,
     resourceGroupId: Type.Optional(nullable(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }))),
@@ -192,7 +192,7 @@ const tables: readonly Table[] = [
     ...{ path: 'globalproperty', name: 'GlobalProperty', title: 'global property' },
     row: reference(StoredGlobalProperty),
     params: Type.Object({ name: textField('Name of the property.') }),
-    query: sent(Type.Object({ useSchema, name: Type.Optional(nullable(PropertyName)) })),
+    query: checkedBody(Type.Object({ useSchema, name: Type.Optional(nullable(PropertyName)) })),
     all: (store) => store.properties.all(),
     byKey: (key) => {
       const name = propertyNameOf(key);
@@ -320,7 +320,7 @@ const WebappEnvelope = compileCheck(
 function enveloped(
   schema: TSchema,
   parse: (data: unknown, oldData: unknown) => Checked<Work>,
-): SentBody<{ readonly database: string | null; readonly work: Work }> {
+): CheckedBody<{ readonly database: string | null; readonly work: Work }> {
   return {
     schema,
     parse: (value) => {
@@ -342,7 +342,7 @@ function renamed<T>(checked: Checked<T>, rename: (field: string) => string): Che
   };
 }
 
-const dataOf = ({ schema, parse }: SentBody<Work>) =>
+const dataOf = ({ schema, parse }: CheckedBody<Work>) =>
   enveloped(Type.Object({ useSchema, data: schema }), (data) =>
     renamed(parse(data), (field) => (field === '' ? 'data' : `data.${field}`)),
   );
@@ -417,7 +417,7 @@ export function exactSelectorRoutes(api: StoreContext): void {
 
   route('POST', '/webapp/saveExactMatchSourceSelector', {
     summary: 'Creates an exact-match source selector',
-    body: sent(reference(ExactMatchSelector), (value) => parseExactMatchSelector(value, api.clock.now())),
+    body: checkedBody(reference(ExactMatchSelector), (value) => parseExactMatchSelector(value, api.clock.now())),
     returns: ['What is stored.', reference(ExactMatchSelector)],
     errors: [409, 422, 503],
     handle: async ({ request, body: selector }) => {
@@ -469,7 +469,7 @@ export function entityRoutes(api: ApiContext, stores: GroupTables): void {
     description:
       'GATEWAY_BACKEND: replaced, or added. RESOURCE_GROUP: overwritten where it has an id, created where not. SELECTOR: the first one of its group is overwritten, or one is created. Content-Type is ignored.',
     query: Type.Object({ entityType: EntityType, ...WriteQuery.properties }),
-    body: sent<unknown>(
+    body: checkedBody<unknown>(
       Type.Union([
         reference(RegistryClusterInput),
         reference(ResourceGroupCreate),

@@ -19,7 +19,7 @@ export interface Call<Params = unknown, Query = unknown, Body = unknown> {
 }
 
 /** A body with its check. */
-export interface SentBody<T> {
+export interface CheckedBody<T> {
   readonly schema: TSchema;
   readonly parse: (value: unknown) => Checked<T>;
   /** True if the call may have no body, which counts as an empty object. */
@@ -32,7 +32,7 @@ export interface Route<Params extends TSchema, Query extends TSchema, Body> {
   readonly description?: string | undefined;
   readonly params?: Params;
   readonly query?: Query;
-  readonly body?: SentBody<Body>;
+  readonly body?: CheckedBody<Body>;
   /** Description of a body that the route reads itself. */
   readonly rawBody?: object;
   /** Response 200: description and schema, null for an empty one. In envelopes the schema is that of `data`. */
@@ -112,9 +112,9 @@ export function routes({ app, names, logger }: ApiContext, tag: string, form: Ro
 }
 
 /** A checked body. @param parse checks it, by the schema if left out */
-export function sent<S extends TSchema>(schema: S): SentBody<Static<S>>;
-export function sent<T>(schema: TSchema, parse: (value: unknown) => Checked<T>): SentBody<T>;
-export function sent(schema: TSchema, parse: (value: unknown) => Checked<unknown> = compileCheck(schema)) {
+export function checkedBody<S extends TSchema>(schema: S): CheckedBody<Static<S>>;
+export function checkedBody<T>(schema: TSchema, parse: (value: unknown) => Checked<T>): CheckedBody<T>;
+export function checkedBody(schema: TSchema, parse: (value: unknown) => Checked<unknown> = compileCheck(schema)) {
   return { schema, parse };
 }
 
@@ -146,7 +146,7 @@ function successOf(isEnveloped: boolean, description: string, schema: TSchema | 
 }
 
 /** The body, checked. No body in an envelope is an empty object, as callers of the reading calls send none. */
-function bodyOf<T>(request: FastifyRequest, { parse }: SentBody<T>, form: RouteForm, names: ProductNames): T {
+function bodyOf<T>(request: FastifyRequest, { parse }: CheckedBody<T>, form: RouteForm, names: ProductNames): T {
   const bytes = request.body as Buffer | undefined;
   const isMissing = form === 'envelope' && (bytes === undefined || bytes.length === 0);
   const value = isMissing ? {} : jsonBody(request, form === 'anyType' ? 'any' : 'json');

@@ -7,7 +7,7 @@ import type { RoutingRules, RuleChange, RuleWrite } from '../operator/registry/r
 import type { ApiContext, StoreContext } from './apiContext.ts';
 import { malformed } from './errors.ts';
 import { RuleEffect } from './responses/routing.ts';
-import { type Call, ListPage, listPageOf, routes, sent } from './routes.ts';
+import { type Call, checkedBody, ListPage, listPageOf, routes } from './routes.ts';
 import {
   count,
   Force,
@@ -111,7 +111,7 @@ export function ruleRoutes(api: StoreContext, rules: RoutingRules): void {
       'Its resource, or its document of the rules file, which has no routeTo, deny, onUnavailable, stop and suspended.',
     params: RuleInPath,
     query: Force,
-    body: sent(RuleUpdate),
+    body: checkedBody(RuleUpdate),
     returns: ['The rule, in force.', reference(RuleState)],
     isPending: true,
     errors: [403, 404, 409, 422, 503],
@@ -126,7 +126,7 @@ export function ruleRoutes(api: StoreContext, rules: RoutingRules): void {
   route('POST', '/api/rules', {
     summary: 'Creates a rule',
     description: 'As a resource, also where there is a rules file. 409 where a rule has the name.',
-    body: sent(RuleToTry),
+    body: checkedBody(RuleToTry),
     returns: ['The rule, in force.', reference(RuleState)],
     isPending: true,
     errors: [403, 409, 422, 503],
@@ -197,7 +197,7 @@ const webappFields = {
 };
 const Action = Type.String({ maxLength: 65_536 });
 /** In addition to these fields, what lists show of a rule is accepted and ignored. */
-const SentRule = objectOf(
+const RuleBody = objectOf(
   { description: 'A routing rule.' },
   {
     ...webappFields,
@@ -240,7 +240,7 @@ export function webappRuleRoutes(api: ApiContext, rules: RoutingRules): void {
     description:
       'Where it lives: its resource, or its document of the rules file, every other document of which stays byte for byte.',
     query: Force,
-    body: sent(SentRule),
+    body: checkedBody(RuleBody),
     returns: ['All rules after the change, which is in force.', ListedRules],
     errors: [403, 404, 409, 422, 503],
     handle: async (call) => {

@@ -7,7 +7,7 @@ import type { ResourceReference, WriteContext } from '../operator/registry/resou
 import { recordChange } from './audit.ts';
 import { isForced, writerOf } from './auth/guard.ts';
 import { malformed } from './errors.ts';
-import type { Call, SentBody } from './routes.ts';
+import type { Call, CheckedBody } from './routes.ts';
 
 /** Name of the header of responses to changes that are not in the database yet (docs/rest-api.md#cluster-registry). */
 export function pendingHeader(names: ProductNames): string {
@@ -51,21 +51,21 @@ export const Version = { version: Type.Optional(version) };
 export const DeletedVersion = Type.Object(Version);
 
 /** A spec that a caller sends whole, and the version that it replaces. */
-export interface SentSpec<Spec> {
+export interface SpecBody<Spec> {
   readonly spec: Spec;
   readonly version: string | undefined;
 }
 
 /** The body that holds a spec of a schema with `Version`. */
-export function sentSpec<Spec extends object>(schema: TSchema): SentBody<SentSpec<Spec>> {
+export function specBody<Spec extends object>(schema: TSchema): CheckedBody<SpecBody<Spec>> {
   const check = compileCheck(schema);
   return {
     schema,
     parse: (value) => {
       const checked = check(value);
       if (!checked.ok) return checked;
-      const { version: seen, ...spec } = checked.value as Spec & { readonly version?: string };
-      return { ok: true, value: { spec: spec as unknown as Spec, version: seen } };
+      const { version, ...spec } = checked.value as Spec & { readonly version?: string };
+      return { ok: true, value: { spec: spec as unknown as Spec, version } };
     },
   };
 }

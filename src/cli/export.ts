@@ -32,8 +32,8 @@ export const exportCommand = command({
   async run(options, io) {
     if (options.resourceGroups !== undefined) return await printGroups(options.resourceGroups, options, io);
     if (options.schema !== undefined || options.manifest === true) {
-      const alone = options.schema === undefined ? '--manifest' : '--schema';
-      fail(io, `error: ${alone} is for --resource-groups ENVIRONMENT`, exitCodes.usage);
+      const format = options.schema === undefined ? '--manifest' : '--schema';
+      fail(io, `error: ${format} is for --resource-groups ENVIRONMENT`, exitCodes.usage);
     }
     return await printManifests(options, io);
   },

@@ -17,7 +17,7 @@ const gatewayClass: PrinterColumn = {
 };
 
 /** Keywords of JSON schema that a structural schema keeps. */
-const keptKeywords = [
+const retainedKeywords = [
   'description',
   'default',
   'minLength',
@@ -36,7 +36,7 @@ type JsonSchema = Readonly<Record<string, unknown>>;
 /** Turns a schema of ours into a structural one (Kubernetes: "Specifying a structural schema"). */
 function structural(schema: JsonSchema): JsonSchema {
   const keywords: Record<string, unknown> = {};
-  for (const keyword of keptKeywords) if (schema[keyword] !== undefined) keywords[keyword] = schema[keyword];
+  for (const keyword of retainedKeywords) if (schema[keyword] !== undefined) keywords[keyword] = schema[keyword];
   if (schema['x-kubernetes-int-or-string'] === true) {
     // The API server checks no more of it where both forms are allowed; the gateway does.
     const anyOf = [{ type: 'integer' }, { type: 'string' }];

@@ -15,27 +15,27 @@ import {
   type ResourceOutcome,
 } from './outcome.ts';
 
-interface Version<Made> {
+interface Version<Compiled> {
   readonly spec: unknown;
   readonly key: string;
-  readonly made: Made;
+  readonly compiled: Compiled;
 }
 
 /**
  * Cache of results by uid: returns the same object while the spec is unchanged. A resource with a new status, or read
  * again, is another object with the same spec.
  */
-export class PolicyVersions<Made> {
-  readonly #versions = new Map<string, Version<Made>>();
+export class PolicyVersions<Compiled> {
+  readonly #versions = new Map<string, Version<Compiled>>();
 
   /** @param key what else it is made of: where that changes, it is made again */
-  of({ metadata, spec }: Resource, key: string, make: () => Made): Made {
+  of({ metadata, spec }: Resource, key: string, make: () => Compiled): Compiled {
     const before = this.#versions.get(metadata.uid);
     const isSame = before?.key === key && (before.spec === spec || isDeepStrictEqual(before.spec, spec));
-    if (isSame) return before.made;
-    const version = { spec, key, made: make() };
+    if (isSame) return before.compiled;
+    const version = { spec, key, compiled: make() };
     this.#versions.set(metadata.uid, version);
-    return version.made;
+    return version.compiled;
   }
 
   keep(uids: ReadonlySet<string>): void {
@@ -44,7 +44,7 @@ export class PolicyVersions<Made> {
 }
 
 /** The policy of a resource that declares a valid one, and whether it is accepted. */
-interface Judged<Policy> {
+interface Verdict<Policy> {
   readonly own: Policy | null;
   readonly acceptance: Acceptance;
 }
@@ -76,7 +76,7 @@ export interface PolicyKind<Policy extends object, Outcome extends PolicyOutcome
 /** Works out policies, of which the last good one stays active while a resource is not valid or paused. */
 export class PolicyProgram<Policy extends object, Outcome extends PolicyOutcome<Policy>> implements KindProgram {
   readonly #kind: PolicyKind<Policy, Outcome>;
-  readonly #versions = new PolicyVersions<Judged<Policy>>();
+  readonly #versions = new PolicyVersions<Verdict<Policy>>();
   /** Last active policies by uid, with their names. */
   readonly #lastGood = new Map<string, { readonly name: string; readonly policy: Policy }>();
 
@@ -123,13 +123,13 @@ export class PolicyProgram<Policy extends object, Outcome extends PolicyOutcome<
     const lastGood = isHolder && isSameName ? (last?.policy ?? null) : null;
     const policy = own !== null && !paused ? own : lastGood;
     if (policy !== null) this.#lastGood.set(uid, { name, policy });
-    const isKept = own === null && lastGood !== null;
-    const message = `${acceptance.message}${isKept ? '; the last good version stays in force' : ''}`;
+    const isPrevious = own === null && lastGood !== null;
+    const message = `${acceptance.message}${isPrevious ? '; the last good version stays in force' : ''}`;
     const outcome: PolicyOutcome<Policy> = { ...base, acceptance: { ...acceptance, message }, policy };
     return { outcome, declared: own ?? policy };
   }
 
-  #judge(resource: Resource, name: string): Judged<Policy> {
+  #judge(resource: Resource, name: string): Verdict<Policy> {
     const kind = this.#kind;
     return this.#versions.of(resource, name, () => {
       const problems = kind.problems(resource.spec, name);

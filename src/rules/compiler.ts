@@ -31,7 +31,7 @@ type Compilation =
   | { readonly rule: CompiledRule }
   | { readonly reason: 'InvalidSpec' | 'CompileError' | 'AnalysisDisabled'; readonly message: string };
 
-interface KnownResource {
+interface CachedResource {
   readonly uid: string;
   /** The spec that `compilation` is of, and its JSON. */
   readonly specObject: unknown;
@@ -40,7 +40,7 @@ interface KnownResource {
   readonly lastGood: CompiledRule | null;
 }
 
-interface KnownFile {
+interface CachedFile {
   readonly text: string | null;
   readonly defaultPriority: number | undefined;
   readonly rules: readonly CompiledRule[];
@@ -61,18 +61,18 @@ export function createRuleCompiler(options: RuleCompilerOptions): RuleCompiler {
 class SetCompiler implements RuleCompiler {
   readonly #options: RuleCompilerOptions;
   readonly #failures: RuleFailureReports;
-  #resources = new Map<string, KnownResource>();
-  #file: KnownFile | null = null;
-  #preparedFile: KnownFile | null = null;
+  #resources = new Map<string, CachedResource>();
+  #file: CachedFile | null = null;
+  #preparedFile: CachedFile | null = null;
   #lastGoodFile: readonly CompiledRule[] | null = null;
   /** Reports of resource versions; settings of the process do not affect them. */
   readonly #reports = new WeakMap<
-    KnownResource,
+    CachedResource,
     {
       readonly name: string;
       readonly rights: RouteRights['version'] | null;
       readonly isOwner: boolean;
-      readonly judged: Judged;
+      readonly verdict: Verdict;
     }
   >();
   /** Active rules of the last `compile`, rules of the file in their order. */
@@ -81,7 +81,7 @@ class SetCompiler implements RuleCompiler {
     readonly resources: readonly CompiledRule[];
     readonly fileFailed: boolean;
   } = { file: [], resources: [], fileFailed: false };
-  readonly #reported = new WeakSet<KnownResource>();
+  readonly #reported = new WeakSet<CachedResource>();
   #rights: RouteRights | null = null;
   /** Inputs of the last `compile`, including inactive rules. */
   #inputs: { readonly resources: readonly RoutingRule[]; readonly hasFile: boolean } = {
@@ -98,9 +98,9 @@ class SetCompiler implements RuleCompiler {
   } | null = null;
 
   /** Results of the last `compile` by resource; null if names were claimed twice. */
-  #judgedLast: {
+  #lastVerdicts: {
     readonly resources: readonly RoutingRule[];
-    readonly all: readonly Judged[];
+    readonly all: readonly Verdict[];
     readonly reports: ReadonlyMap<string, RuleReport>;
     readonly rights: string | null;
   } | null = null;
@@ -140,24 +140,24 @@ class SetCompiler implements RuleCompiler {
     };
   }
 
-  #judgeAll(resources: readonly RoutingRule[], isOff: boolean, isExternal: boolean): JudgedResources {
+  #judgeAll(resources: readonly RoutingRule[], isOff: boolean, isExternal: boolean): ResourceVerdicts {
     const entries = this.#compileResources(resources);
     this.#reportWarnings(entries.values());
     const owners = claimNames(resources);
-    const all: Judged[] = [];
+    const all: Verdict[] = [];
     const reports = new Map<string, RuleReport>();
     for (const resource of resources) {
       const key = keyTextOf(resource);
       const entry = entries.get(key);
       if (entry === undefined) continue;
       const owner = owners.get(registryNameOf(resource)) ?? resource;
-      const judged = this.#judged(resource, entry, owner, isOff, isExternal);
-      all.push(judged);
-      reports.set(key, judged.report);
+      const verdict = this.#verdictOf(resource, entry, owner, isOff, isExternal);
+      all.push(verdict);
+      reports.set(key, verdict.report);
     }
     // If several resources claim a name, a change of one may affect the others.
     const isPlain = owners.size === resources.length && reports.size === resources.length;
-    this.#judgedLast = isPlain ? { resources, all, reports, rights: this.#rightsVersion } : null;
+    this.#lastVerdicts = isPlain ? { resources, all, reports, rights: this.#rightsVersion } : null;
     return { reports, inForce: rulesOf(all), replaced: null };
   }
 
@@ -165,8 +165,8 @@ class SetCompiler implements RuleCompiler {
    * Incremental variant for a few changed specs: only these are examined, because a change in a set of thousands would
    * block the event loop. Returns null if more has changed.
    */
-  #judgeChanged(resources: readonly RoutingRule[], isOff: boolean, isExternal: boolean): JudgedResources | null {
-    const last = this.#judgedLast;
+  #judgeChanged(resources: readonly RoutingRule[], isOff: boolean, isExternal: boolean): ResourceVerdicts | null {
+    const last = this.#lastVerdicts;
     if (last === null || last.rights !== this.#rightsVersion) return null;
     const changed = changedPositions(last.resources, resources);
     if (changed === null) return null;
@@ -181,15 +181,15 @@ class SetCompiler implements RuleCompiler {
       this.#resources.set(key, entry);
       this.#reportWarnings([entry]);
       const before = all[position]?.rule ?? null;
-      const judged = this.#judged(resource, entry, resource, isOff, isExternal);
-      all[position] = judged;
-      reports.set(key, judged.report);
-      if (before === judged.rule) continue;
-      if (before !== null && judged.rule !== null && haveOnePlace(before, judged.rule))
-        replaced.set(before, judged.rule);
+      const verdict = this.#verdictOf(resource, entry, resource, isOff, isExternal);
+      all[position] = verdict;
+      reports.set(key, verdict.report);
+      if (before === verdict.rule) continue;
+      if (before !== null && verdict.rule !== null && haveOnePlace(before, verdict.rule))
+        replaced.set(before, verdict.rule);
       else isInPlace = false;
     }
-    this.#judgedLast = { resources, all, reports, rights: this.#rightsVersion };
+    this.#lastVerdicts = { resources, all, reports, rights: this.#rightsVersion };
     return { reports, inForce: rulesOf(all), replaced: isInPlace ? replaced : null };
   }
 
@@ -218,21 +218,21 @@ class SetCompiler implements RuleCompiler {
   }
 
   /** Returns the previous report object if its inputs are unchanged: there are thousands. */
-  #judged(
+  #verdictOf(
     resource: RoutingRule,
-    entry: KnownResource,
+    entry: CachedResource,
     owner: RoutingRule,
     isOff: boolean,
     isExternal: boolean,
-  ): Judged {
+  ): Verdict {
     const name = registryNameOf(resource);
     const isOwner = owner === resource;
     const rights = this.#rightsVersion;
     const before = this.#reports.get(entry);
-    if (before?.name === name && before.rights === rights && before.isOwner && isOwner) return before.judged;
-    const judged = judge(resource, entry, owner, isOff, isExternal, this.#rights);
-    this.#reports.set(entry, { name, rights, isOwner, judged });
-    return judged;
+    if (before?.name === name && before.rights === rights && before.isOwner && isOwner) return before.verdict;
+    const verdict = judge(resource, entry, owner, isOff, isExternal, this.#rights);
+    this.#reports.set(entry, { name, rights, isOwner, verdict });
+    return verdict;
   }
 
   tryRule(draft: RuleDraft): TriedRule | null {
@@ -240,7 +240,7 @@ class SetCompiler implements RuleCompiler {
     const { file, resources, fileFailed } = this.#partaking;
     const draw = this.#withDraft({ file, resources }, draft);
     if ('problems' in draw) return draw;
-    return { ruleSet: this.#newRuleSet(askedRules(draw), fileFailed, null) };
+    return { ruleSet: this.#newRuleSet(activeRules(draw), fileFailed, null) };
   }
 
   edited(edits: readonly RuleEdit[]): EditedRules | { readonly problems: readonly EditProblem[] } | null {
@@ -256,7 +256,7 @@ class SetCompiler implements RuleCompiler {
       else rules = outcome;
     }
     if (problems.length > 0) return { problems };
-    const [before, after] = [askedRules({ file, resources }), askedRules(rules)];
+    const [before, after] = [activeRules({ file, resources }), activeRules(rules)];
     const definitions = [...new Set([...before, ...after].map(({ definition }) => definition))];
     const positions = new Map(definitions.map((definition, position) => [definition, position]));
     const positionsOf = (order: readonly CompiledRule[], isUnused: boolean): readonly number[] | null =>
@@ -339,8 +339,8 @@ class SetCompiler implements RuleCompiler {
     });
   }
 
-  #compileResources(resources: readonly RoutingRule[]): ReadonlyMap<string, KnownResource> {
-    const next = new Map<string, KnownResource>();
+  #compileResources(resources: readonly RoutingRule[]): ReadonlyMap<string, CachedResource> {
+    const next = new Map<string, CachedResource>();
     for (const resource of resources) {
       const key = keyTextOf(resource);
       next.set(key, this.#compiled(resource, key));
@@ -351,7 +351,7 @@ class SetCompiler implements RuleCompiler {
   }
 
   /** Returns the compilation of a resource, cached by its spec. */
-  #compiled(resource: RoutingRule, key: string): KnownResource {
+  #compiled(resource: RoutingRule, key: string): CachedResource {
     const { uid } = resource.metadata;
     const before = this.#resources.get(key);
     const same = before !== undefined && before.uid === uid ? before : undefined;
@@ -364,11 +364,11 @@ class SetCompiler implements RuleCompiler {
   }
 
   /** Reports the warnings of each version of a resource's rule once. */
-  #reportWarnings(known: Iterable<KnownResource>): void {
+  #reportWarnings(resources: Iterable<CachedResource>): void {
     const { onRuleWarnings } = this.#options;
     if (onRuleWarnings === undefined) return;
     const unreported: { readonly rule: string; readonly warnings: readonly PlacedProblem[] }[] = [];
-    for (const entry of known) {
+    for (const entry of resources) {
       const { compilation } = entry;
       if (this.#reported.has(entry) || !('rule' in compilation) || compilation.rule.warnings.length === 0) continue;
       this.#reported.add(entry);
@@ -393,22 +393,22 @@ class SetCompiler implements RuleCompiler {
   async prepareFile(file: RulesFile): Promise<readonly RulesFileProblem[]> {
     // Parsed also if the text is already compiled: rules are listed from the latest file.
     const parsed = await parseRulesFileInTurns(file);
-    const entry = this.#knownFile(file);
+    const entry = this.#cachedFile(file);
     if (entry !== null) return entry.problems;
-    this.#preparedFile = knownFile(file, await runInTurns(compileRulesFile(file, parsed, this.#options)));
+    this.#preparedFile = toCachedFile(file, await runInTurns(compileRulesFile(file, parsed, this.#options)));
     return this.#preparedFile.problems;
   }
 
-  #compileFile(file: RulesFile): KnownFile {
+  #compileFile(file: RulesFile): CachedFile {
     const compile = () => runSteps(compileRulesFile(file, parseRulesFile(file), this.#options));
-    const entry = this.#knownFile(file) ?? knownFile(file, compile());
+    const entry = this.#cachedFile(file) ?? toCachedFile(file, compile());
     this.#preparedFile = null;
     this.#file = entry;
     if (isLoaded(entry)) this.#lastGoodFile = entry.rules;
     return entry;
   }
 
-  #knownFile({ text, defaultPriority }: RulesFile): KnownFile | null {
+  #cachedFile({ text, defaultPriority }: RulesFile): CachedFile | null {
     if (text === null) return null;
     return (
       [this.#file, this.#preparedFile].find(
@@ -419,13 +419,13 @@ class SetCompiler implements RuleCompiler {
 }
 
 /** A compiled file; without rules if a mistake rejects all of it. */
-function knownFile({ text, defaultPriority }: RulesFile, { rules, findings }: CompiledRulesFile): KnownFile {
+function toCachedFile({ text, defaultPriority }: RulesFile, { rules, findings }: CompiledRulesFile): CachedFile {
   const entry = { text, defaultPriority, rules, problems: findings };
   return isLoaded(entry) ? entry : { ...entry, rules: [] };
 }
 
 /** True if no mistake rejects the whole file. */
-function isLoaded({ problems }: Pick<KnownFile, 'problems'>): boolean {
+function isLoaded({ problems }: Pick<CachedFile, 'problems'>): boolean {
   return problems.every(({ effect }) => effect !== 'fileNotLoaded');
 }
 
@@ -444,7 +444,7 @@ function definitionOf(resource: RoutingRule): RuleDefinition | string {
   return { ...draftDefinition(draft, 'resource'), namespace: resource.metadata.namespace };
 }
 
-interface JudgedResources {
+interface ResourceVerdicts {
   readonly reports: ReadonlyMap<string, RuleReport>;
   readonly inForce: readonly CompiledRule[];
   /** Replacements of previous rules if nothing else differs, else null. */
@@ -490,25 +490,25 @@ function haveOnePlace({ definition: a }: CompiledRule, { definition: b }: Compil
   return a.name === b.name && a.priority === b.priority && a.origin === b.origin;
 }
 
-function rulesOf(judged: readonly Judged[]): readonly CompiledRule[] {
+function rulesOf(verdicts: readonly Verdict[]): readonly CompiledRule[] {
   const rules: CompiledRule[] = [];
-  for (const { rule } of judged) if (rule !== null) rules.push(rule);
+  for (const { rule } of verdicts) if (rule !== null) rules.push(rule);
   return rules;
 }
 
-interface Judged {
+interface Verdict {
   readonly report: RuleReport;
   readonly rule: CompiledRule | null;
 }
 
 function judge(
   resource: RoutingRule,
-  { compilation, lastGood }: KnownResource,
+  { compilation, lastGood }: CachedResource,
   owner: RoutingRule,
   isOff: boolean,
   isExternal: boolean,
   rights: RouteRights | null,
-): Judged {
+): Verdict {
   const rule = registryNameOf(resource);
   if (owner !== resource) {
     return { report: notInForce(rule, 'NameConflict', nameConflictMessage(resource, owner)), rule: null };
@@ -637,7 +637,7 @@ function without({ file, resources }: PartakingRules, name: string): PartakingRu
 }
 
 /** Returns rules in firing order. */
-function askedRules({ file, resources }: PartakingRules): readonly CompiledRule[] {
+function activeRules({ file, resources }: PartakingRules): readonly CompiledRule[] {
   return inOrder(file, resources).filter(({ definition }) => !definition.suspended);
 }
 

@@ -63,8 +63,8 @@ export function analyzeSql(text: string, context: SqlContext): SqlAnalysis {
   try {
     let outer: SqlAnalysis | null = null;
     let step = analyzeText(text, context, true);
-    for (let followed = 0; step.inner !== null; followed += 1) {
-      if (followed === MAX_FOLLOWED) return { ...(outer ?? step.analysis), unreadable: TOO_MANY_FOLLOWED };
+    for (let steps = 0; step.inner !== null; steps += 1) {
+      if (steps === MAX_FOLLOWED) return { ...(outer ?? step.analysis), unreadable: TOO_MANY_FOLLOWED };
       if (!step.isReplaced) outer = withNames(outer, step.analysis);
       step = analyzeText(step.inner, context, false);
     }

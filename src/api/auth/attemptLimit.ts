@@ -35,7 +35,7 @@ interface Bucket {
 }
 
 const MAX_BUCKETS = 100_000;
-const MAX_LOOKS = 16;
+const MAX_CHECKS = 16;
 /** Share of its tokens from which a bucket may be evicted. */
 const NEARLY_FULL = 0.75;
 /** Failures of a network for all names, as a multiple of those for one name; of a wide network as a multiple of those. */
@@ -140,7 +140,7 @@ export class AttemptLimit {
   /** Evicts the first of the oldest buckets that is nearly full, else the fullest one; the others count as used now. */
   #evict(now: number): void {
     let fullest: { readonly key: string; readonly share: number } | null = null;
-    for (const [key, bucket] of [...this.#buckets.entries().take(MAX_LOOKS)]) {
+    for (const [key, bucket] of [...this.#buckets.entries().take(MAX_CHECKS)]) {
       const share = bucket.isKnown ? 0 : tokensAt(bucket, now) / bucket.size.tokens;
       if (fullest === null || share > fullest.share) fullest = { key, share };
       if (share >= NEARLY_FULL) break;

@@ -67,7 +67,7 @@ export function guardRoutes(api: ApiContext): void {
   app.addHook('onRequest', async (request, reply) => {
     const { method, headers } = request;
     if (!isSafeMethod(method) && !/^bearer /i.test(headers.authorization ?? '')) {
-      rejectForeignPages(headers, originOf(request.raw).view);
+      rejectOtherOrigins(headers, originOf(request.raw).view);
     }
     const access = accessOf(request);
     if (access === undefined) throw new Error(`nobody said who may call ${method} ${request.routeOptions.url}`);
@@ -192,7 +192,7 @@ export function isBrowser(headers: IncomingHttpHeaders): boolean {
  * Rejects a call that a page of another site makes a browser send. Programs send neither header and pass.
  * @throws GatewayError EG_FORBIDDEN
  */
-function rejectForeignPages(headers: IncomingHttpHeaders, view: ClientView): void {
+function rejectOtherOrigins(headers: IncomingHttpHeaders, view: ClientView): void {
   const site = headers['sec-fetch-site'];
   const { origin } = headers;
   const own =

@@ -6,7 +6,7 @@ import { isRecord } from '../../model/record.ts';
 import { compileCheck } from '../../model/validation.ts';
 import type { ApiContext } from '../apiContext.ts';
 import { recordChange } from '../audit.ts';
-import { type Call, routes, sent } from '../routes.ts';
+import { type Call, checkedBody, routes } from '../routes.ts';
 import { list, nullable, objectOf, oneOf, type ResponseBody, textField } from '../schemas.ts';
 import { CALLBACK_PATH, cookieNames, readCookie, readCredentials, setCookie, statePath } from './cookies.ts';
 import { accessOfRoute, endpointTable } from './endpointAccess.ts';
@@ -121,7 +121,7 @@ export function loginRoutes(api: ApiContext): void {
   route('POST', '/login', {
     summary: 'Logs in with name and password',
     description: 'Sets the session as a cookie and answers it as a token for the header Authorization: Bearer.',
-    body: sent(LoginRequest, (value) => checkLogin(needsNone && isRecord(value) ? { password: '', ...value } : value)),
+    body: checkedBody(LoginRequest, (raw) => checkLogin(needsNone && isRecord(raw) ? { password: '', ...raw } : raw)),
     returns: ['Logged in.', Type.Object({ token: Type.String() })],
     errors: [401, 403, 422, 429, 503],
     handle: async (call) => {

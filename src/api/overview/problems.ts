@@ -9,9 +9,9 @@ import { type OverviewProblem, type ProblemList, problemKinds } from '../respons
 import { iso, isoOrNull } from '../schemas.ts';
 
 /** Interval of looks at what has no history, so that it is known since when it is so. */
-const LOOK_MS = 10_000;
+const SWEEP_MS = 10_000;
 /** A look that is older does not show when something began: the process was paused. */
-const STALE_MS = 4 * LOOK_MS;
+const STALE_MS = 4 * SWEEP_MS;
 /** Longest age of a list that callers get. */
 const FRESH_MS = 2_000;
 const PATIENCE_MS = 1_500;
@@ -35,7 +35,7 @@ const MAX_AFFECTED = 20;
 /** A component that fails, and since when in milliseconds since 1970; null: it did when the process first looked. */
 type FailingComponent = ComponentState & { readonly since: number | null };
 
-interface Look {
+interface Sweep {
   /** Milliseconds since 1970. */
   readonly at: number;
   readonly components: readonly FailingComponent[];
@@ -58,7 +58,7 @@ type TargetingRule = InventoryRule & { readonly groups: readonly string[] };
 export class ProblemWatch {
   readonly #api: StoreContext;
   #timer: NodeJS.Timeout | null = null;
-  #look: Look | null = null;
+  #sweep: Sweep | null = null;
   /** When a failing component was first noticed, by name; null: before the first look. */
   readonly #since = new Map<string, number | null>();
   #samples: ReadonlyMap<string, readonly QueueSample[]> = new Map();
@@ -71,8 +71,8 @@ export class ProblemWatch {
   }
 
   start(): void {
-    void this.#lookNow();
-    this.#timer = setInterval(() => void this.#lookNow(), LOOK_MS).unref();
+    void this.#sweepNow();
+    this.#timer = setInterval(() => void this.#sweepNow(), SWEEP_MS).unref();
   }
 
   stop(): void {
@@ -99,9 +99,9 @@ export class ProblemWatch {
     const [inventory = null] = await Promise.all([
       rules?.inventory(),
       within(this.#countFaults(), PATIENCE_MS, null),
-      within(this.#lookNow(), PATIENCE_MS, null),
+      within(this.#sweepNow(), PATIENCE_MS, null),
     ]);
-    const { at, components, noLeader } = this.#look ?? { at: this.#api.clock.now(), components: [], noLeader: null };
+    const { at, components, noLeader } = this.#sweep ?? { at: this.#api.clock.now(), components: [], noLeader: null };
     const named = rules?.groupsNamed();
     const targeting = (inventory?.rules ?? []).map((rule): TargetingRule => {
       const group = rule.routeTo?.routingGroup;
@@ -121,7 +121,7 @@ export class ProblemWatch {
   }
 
   /** Never rejects: an unavailable database is itself a problem. */
-  async #lookNow(): Promise<void> {
+  async #sweepNow(): Promise<void> {
     const { readiness, clock, store } = this.#api;
     const [components, leads, waiting] = await Promise.all([
       readiness.components(),
@@ -129,7 +129,7 @@ export class ProblemWatch {
       within(this.#orNull(store.queuedQueries.waitingByGroup()), PATIENCE_MS, null),
     ]);
     const at = clock.now();
-    const before = this.#look !== null && at - this.#look.at < STALE_MS ? this.#look.at : null;
+    const before = this.#sweep !== null && at - this.#sweep.at < STALE_MS ? this.#sweep.at : null;
     const failing = components.filter(({ ok }) => !ok);
     const leaderless = leads !== null && !leads.isHeld ? leads : null;
     const names = [...failing.map(({ name }) => name), ...(leaderless === null ? [] : ['leader'])];
@@ -139,7 +139,7 @@ export class ProblemWatch {
     const lostAt = leaderless?.expiredForMs == null ? sinceOf('leader') : at - leaderless.expiredForMs;
     const isSoon = lostAt !== null && at - lostAt < LEADERLESS_MS;
     if (waiting !== null) this.#samples = samples(this.#samples, waiting, at, before);
-    this.#look = {
+    this.#sweep = {
       at,
       components: failing.map((component) => ({ ...component, since: sinceOf(component.name) })),
       noLeader: leaderless === null || isSoon ? null : { since: lostAt },
@@ -336,7 +336,7 @@ const componentKinds: Readonly<Record<string, readonly [OverviewProblem['kind'],
 };
 
 /** Problems of the responding replica, and a missing leader. */
-function gatewayProblems(components: readonly FailingComponent[], noLeader: Look['noLeader']): OverviewProblem[] {
+function gatewayProblems(components: readonly FailingComponent[], noLeader: Sweep['noLeader']): OverviewProblem[] {
   const problems = components.flatMap(({ name, message, hasMistakes = false, since }) => {
     const isMistaken = name === 'resource source' && hasMistakes;
     const kind = isMistaken ? (['SourceMistakes', 'warning'] as const) : componentKinds[name];
@@ -461,9 +461,9 @@ function fileProblems(file: RuleInventory['file']): OverviewProblem[] {
   const [first] = file.problems;
   const reason =
     first === undefined ? 'it has mistakes' : `line ${first.line}, column ${first.column}: ${first.message}`;
-  const isKept = file.state === 'keptLast';
-  const consequence = isKept ? 'its last version that loaded decides' : 'none of its rules decides';
-  const severity = isKept ? 'warning' : 'critical';
+  const isPrevious = file.state === 'keptLast';
+  const consequence = isPrevious ? 'its last version that loaded decides' : 'none of its rules decides';
+  const severity = isPrevious ? 'warning' : 'critical';
   return [problem('RulesFileRejected', severity, ['rulesFile', file.path], `${reason}; ${consequence}`, null)];
 }
 
@@ -476,9 +476,9 @@ function ruleProblems({ operator }: StoreContext, rules: readonly TargetingRule[
     const since = (type: string) => transition(operator?.source.get(key)?.status?.conditions ?? [], type);
     const affected = [groups, [name]] as const;
     // That the last version of the file decides, or none, is a problem of the file.
-    const isKept = status === 'PreviousVersion' && origin === 'resource';
-    if (status === 'NotAccepted' || isKept) {
-      const reason = isKept ? `${message}; the version before decides` : message;
+    const isPrevious = status === 'PreviousVersion' && origin === 'resource';
+    if (status === 'NotAccepted' || isPrevious) {
+      const reason = isPrevious ? `${message}; the version before decides` : message;
       return [problem('RuleRejected', 'warning', ['rule', name], reason, since('Accepted'), affected)];
     }
     if (unresolved === null || !isAsked(rule)) return [];

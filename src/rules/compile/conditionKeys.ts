@@ -144,10 +144,10 @@ class KeyFinder {
     return this.#userOr(expression, '');
   }
 
-  #userOr(expression: Expression, nobody: null | ''): string | null {
+  #userOr(expression: Expression, absent: null | ''): string | null {
     if (expression.type !== 'call' || expression.name !== 'orElse' || expression.safe) return null;
     const [otherwise] = expression.args;
-    if (otherwise?.type !== 'literal' || otherwise.value !== nobody || expression.args.length !== 1) return null;
+    if (otherwise?.type !== 'literal' || otherwise.value !== absent || expression.args.length !== 1) return null;
     return isUser(expression.target, this.#names) ? 'user' : null;
   }
 }

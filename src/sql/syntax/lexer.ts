@@ -206,7 +206,7 @@ function lexLonger(text: string, start: number, c: number, charClass: number): n
 export function tokenizeSql(text: string): TokenBuffer {
   const length = text.length;
   let { kinds, starts, ends } = sharedBuffer;
-  let room = kinds.length - LOOKAHEAD - 1;
+  let free = kinds.length - LOOKAHEAD - 1;
   let count = 0;
   let at = 0;
   commentsCanClose = true;
@@ -230,10 +230,10 @@ export function tokenizeSql(text: string): TokenBuffer {
     starts[count] = start;
     ends[count] = at;
     count += 1;
-    if (count === room) {
+    if (count === free) {
       grow(sharedBuffer);
       ({ kinds, starts, ends } = sharedBuffer);
-      room = kinds.length - LOOKAHEAD - 1;
+      free = kinds.length - LOOKAHEAD - 1;
     }
   }
   endTokens(sharedBuffer, count, length);

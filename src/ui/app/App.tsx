@@ -4,7 +4,7 @@ import { Notifications } from '@mantine/notifications';
 import { QueryClientProvider } from '@tanstack/react-query';
 import { Component, type ErrorInfo, lazy, type ReactNode, Suspense, useEffect, useMemo, useRef, useState } from 'react';
 import { createBrowserRouter, Navigate, Route, RouterProvider, Routes } from 'react-router';
-import { HealthByLooks, HealthByStream, useHealth } from '../client/live.ts';
+import { HealthByStream, HealthPolling, useHealth } from '../client/live.ts';
 import { createQueryClient } from '../client/queryClient.ts';
 import { To } from '../components/elements.tsx';
 import { EmptyState, ErrorState, Loading, PageFrame } from '../components/frame.tsx';
@@ -88,7 +88,7 @@ function Gate() {
   const state = useSessionState();
   return (
     <>
-      {state.kind === 'known' ? <HealthByStream /> : <HealthByLooks />}
+      {state.kind === 'known' ? <HealthByStream /> : <HealthPolling />}
       <Gated state={state} />
     </>
   );

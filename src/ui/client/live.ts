@@ -24,7 +24,7 @@ const REFILL_MS = 6_000;
 type Listener = (isNew: boolean) => void;
 
 /** Followers and rate limit of a topic. */
-interface Followed {
+interface TopicState {
   readonly listeners: Set<Listener>;
   version: number | null;
   tokens: number;
@@ -37,7 +37,7 @@ interface Followed {
  * the page is visible, as browsers allow few connections.
  */
 class LiveTopics {
-  readonly #topics = new Map<TopicName, Followed>();
+  readonly #topics = new Map<TopicName, TopicState>();
   readonly #onState = new Set<() => void>();
   #source: EventSource | null = null;
   #requested = '';
@@ -64,20 +64,20 @@ class LiveTopics {
 
   /** Registers a listener for changes of a topic; returns its removal. */
   follow(topic: TopicName, listener: Listener): () => void {
-    const followed = this.#topics.get(topic) ?? {
+    const state = this.#topics.get(topic) ?? {
       listeners: new Set(),
       version: null,
       tokens: BURST,
       refilledAt: Date.now(),
       waiting: null,
     };
-    this.#topics.set(topic, followed);
-    followed.listeners.add(listener);
+    this.#topics.set(topic, state);
+    state.listeners.add(listener);
     this.#settle();
     return () => {
-      followed.listeners.delete(listener);
-      if (followed.listeners.size === 0) {
-        if (followed.waiting !== null) clearTimeout(followed.waiting);
+      state.listeners.delete(listener);
+      if (state.listeners.size === 0) {
+        if (state.waiting !== null) clearTimeout(state.waiting);
         this.#topics.delete(topic);
       }
       this.#settle();
@@ -143,28 +143,28 @@ class LiveTopics {
     this.#isConnected = isConnected;
     for (const listener of this.#onState) listener();
     // Refetches what failed meanwhile.
-    if (isConnected) for (const followed of this.#topics.values()) followed.version = null;
+    if (isConnected) for (const state of this.#topics.values()) state.version = null;
   }
 
   #note(topic: TopicName, version: number): void {
-    const followed = this.#topics.get(topic);
-    if (followed === undefined || followed.version === version) return;
-    const isNew = followed.version === null;
-    followed.version = version;
+    const state = this.#topics.get(topic);
+    if (state === undefined || state.version === version) return;
+    const isNew = state.version === null;
+    state.version = version;
     const now = Date.now();
-    const refilled = Math.floor((now - followed.refilledAt) / REFILL_MS);
+    const refilled = Math.floor((now - state.refilledAt) / REFILL_MS);
     if (refilled > 0) {
-      followed.tokens = Math.min(BURST, followed.tokens + refilled);
-      followed.refilledAt += refilled * REFILL_MS;
+      state.tokens = Math.min(BURST, state.tokens + refilled);
+      state.refilledAt += refilled * REFILL_MS;
     }
-    if (followed.waiting !== null) return;
+    if (state.waiting !== null) return;
     const call = () => {
-      followed.waiting = null;
-      followed.tokens = Math.max(0, followed.tokens - 1);
-      for (const listener of followed.listeners) listener(isNew);
+      state.waiting = null;
+      state.tokens = Math.max(0, state.tokens - 1);
+      for (const listener of state.listeners) listener(isNew);
     };
-    if (followed.tokens > 0) call();
-    else followed.waiting = setTimeout(call, followed.refilledAt + REFILL_MS - now);
+    if (state.tokens > 0) call();
+    else state.waiting = setTimeout(call, state.refilledAt + REFILL_MS - now);
   }
 }
 
@@ -209,7 +209,7 @@ const allWell: Health = { isReachable: true, unavailable: [] };
 
 const HEALTH = ['health'];
 
-/** Health of the gateway, as {@link HealthByStream} or {@link HealthByLooks} keeps it up to date. */
+/** Health of the gateway, as {@link HealthByStream} or {@link HealthPolling} keeps it up to date. */
 export function useHealth(): Health {
   return useQuery({ queryKey: HEALTH, queryFn: ({ signal }) => health(signal), staleTime: HEALTH_MS }).data ?? allWell;
 }
@@ -222,7 +222,7 @@ export function HealthByStream() {
 }
 
 /** Polls the health if there is no event stream, before the login. */
-export function HealthByLooks() {
+export function HealthPolling() {
   useFollowedHealth(HEALTH_MS);
   return null;
 }

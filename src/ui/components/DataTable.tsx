@@ -4,7 +4,7 @@ import { useWindowVirtualizer } from '@tanstack/react-virtual';
 import { memo, type ReactNode, type Ref, useDeferredValue, useLayoutEffect, useMemo, useRef, useState } from 'react';
 import { useAddressState } from './addressState.ts';
 import classes from './DataTable.module.css';
-import { useKeptFocus } from './focus.ts';
+import { useStableFocus } from './focus.ts';
 import { EmptyState } from './frame.tsx';
 
 /** Above this number, only visible rows are rendered. */
@@ -57,11 +57,11 @@ export function DataTable<T>(props: DataTableProps<T>) {
   const shown = useMemo(() => visibleRows(rows, columns, wanted, sorting), [rows, columns, wanted, sorting]);
   const isLong = shown.length > FEW_ROWS;
   const [head, widths] = useColumnWidths(isLong);
-  const keptFocus = useKeptFocus<HTMLTableElement>();
+  const focus = useStableFocus<HTMLTableElement>();
   return (
     <>
       <Table
-        {...keptFocus}
+        {...focus}
         className={classes.table}
         aria-label={label}
         verticalSpacing="xs"
@@ -84,7 +84,7 @@ export function DataTable<T>(props: DataTableProps<T>) {
           </Table.Tr>
         </Table.Thead>
         {isLong ? (
-          <SeenRows {...{ rows: shown, rowId, columns }} />
+          <VisibleRows {...{ rows: shown, rowId, columns }} />
         ) : (
           <Table.Tbody>
             {shown.map((row) => (
@@ -148,10 +148,10 @@ function Head<T>({ column: { id, header, value, isSortable }, first, sorting, on
   );
 }
 
-type SeenRowsProps<T> = Pick<DataTableProps<T>, 'rows' | 'rowId' | 'columns'>;
+type VisibleRowsProps<T> = Pick<DataTableProps<T>, 'rows' | 'rowId' | 'columns'>;
 
 /** The visible rows, with space for the others before and after them. */
-function SeenRows<T>({ rows, rowId, columns }: SeenRowsProps<T>) {
+function VisibleRows<T>({ rows, rowId, columns }: VisibleRowsProps<T>) {
   const body = useRef<HTMLTableSectionElement>(null);
   const [top, setTop] = useState(0);
   const virtualizer = useWindowVirtualizer<HTMLTableRowElement>({

@@ -2,7 +2,7 @@ import { type FocusEvent, type RefObject, useEffect, useLayoutEffect, useRef, us
 
 const MAIN = 'main';
 /** Polling interval and maximum wait for a closing dialog or a disabled control, in milliseconds. */
-const LOOK_MS = 30;
+const POLL_MS = 30;
 const PATIENCE_MS = 2_000;
 
 /** The focused element, and the table that contains it: its row may be removed. */
@@ -39,7 +39,7 @@ export function returnFocusTo(place: FocusedPlace): void {
     const same = focused === null || canFocus(focused) ? focused : sameControl(focused, table);
     const target = [same, table].find(canFocus) ?? document.getElementById(MAIN);
     if (target instanceof HTMLElement) target.focus({ preventScroll: true });
-  }, LOOK_MS);
+  }, POLL_MS);
 }
 
 function canFocus(each: Element | null): boolean {
@@ -55,8 +55,8 @@ export function useReturnFocus(): void {
   useEffect(() => () => returnFocusTo(before), [before]);
 }
 
-/** Properties of an element for {@link useKeptFocus}. */
-interface KeptFocus<E extends HTMLElement> {
+/** Properties of an element for {@link useStableFocus}. */
+interface StableFocus<E extends HTMLElement> {
   readonly ref: RefObject<E | null>;
   readonly tabIndex: -1;
   readonly onFocus: (event: FocusEvent<E>) => void;
@@ -67,7 +67,7 @@ interface KeptFocus<E extends HTMLElement> {
  * Keeps the focus in an element when its focused control is removed (the row that it deleted) or disabled. The element
  * itself receives the focus, so that keyboard users continue there (WCAG 2.4.3).
  */
-export function useKeptFocus<E extends HTMLElement>(): KeptFocus<E> {
+export function useStableFocus<E extends HTMLElement>(): StableFocus<E> {
   const ref = useRef<E>(null);
   const focused = useRef<Element | null>(null);
   useLayoutEffect(() => {

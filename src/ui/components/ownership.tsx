@@ -9,11 +9,11 @@ import { Notice, To } from './elements.tsx';
 
 /** Shows other owners of the resource's fields before an edit; nothing if they are missing. */
 export function ManagedElsewhere({ managers }: { readonly managers: Managers }) {
-  const foreign = otherManagers(managers);
-  if (foreign.length === 0) return null;
+  const others = otherManagers(managers);
+  if (others.length === 0) return null;
   return (
     <Notice tone="info" role="note" icon={<IconGitBranch aria-hidden />} title="Managed elsewhere">
-      {foreign.map(({ manager, fields }) => (
+      {others.map(({ manager, fields }) => (
         <Text size="sm" key={manager} className={classes.breaking ?? ''}>
           {manager} owns {fields.join(', ')}
         </Text>

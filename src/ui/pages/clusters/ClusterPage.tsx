@@ -248,7 +248,7 @@ function Remaining({ cluster }: DetailsProps) {
   return (
     <Panel title="Drain">
       <div className={classes.drain}>
-        <DrainProgress cluster={cluster} beside="none" />
+        <DrainProgress cluster={cluster} others="none" />
       </div>
       {!mayAsk && running === null && <Text size="sm">It takes no new queries; what it runs is not counted.</Text>}
       {drain?.complete === false && (

@@ -185,7 +185,7 @@ function Status({ cluster, onDetails }: ClusterProps & Pick<Actions, 'onDetails'
           Flapping since <Time at={Date.parse(flappingSince)} />
         </Text>
       )}
-      {routed && !active && <DrainProgress cluster={cluster} beside="all" />}
+      {routed && !active && <DrainProgress cluster={cluster} others="all" />}
       {status !== 'HEALTHY' && (
         <UnstyledButton className={classes.reason} onClick={() => onDetails(name)}>
           {reason}

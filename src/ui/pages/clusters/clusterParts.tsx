@@ -66,20 +66,20 @@ const DRAINED_MS = 60_000;
 const MAX_BESIDE = 50;
 
 /** Other clusters on the same page. */
-type Beside = 'none' | 'its group' | 'all';
+type OtherClusters = 'none' | 'its group' | 'all';
 
 export function useMayDrain(): boolean {
   return [useRole('ADMIN'), useRole('API')].some(Boolean);
 }
 
 /** Remaining queries of an inactive cluster, kept up to date. The total rate of calls is that of one cluster. */
-export function useDrain({ name, routingGroup, override }: ClusterState, beside: Beside) {
+export function useDrain({ name, routingGroup, override }: ClusterState, others: OtherClusters) {
   const client = useQueryClient();
   const isDone = (each: string) => client.getQueryData(drainQuery(each).queryKey)?.drained === true;
   const offBeside = (): readonly string[] => {
-    if (beside === 'none') return [name];
+    if (others === 'none') return [name];
     const all = client.getQueryData<readonly ClusterState[]>(CLUSTERS) ?? [];
-    const shown = beside === 'all' ? all : all.filter((each) => each.routingGroup === routingGroup);
+    const shown = others === 'all' ? all : all.filter((each) => each.routingGroup === routingGroup);
     return shown.filter(({ active }) => !active).map((each) => each.name);
   };
   return useQuery({
@@ -104,9 +104,9 @@ function isCheckedSinceOff({ reported }: Drain, override: ClusterState['override
 const wrapping = { root: { height: 'auto' }, label: { whiteSpace: 'normal' } } as const;
 
 /** Remaining queries of an inactive cluster: queries that clients follow here, or the cluster's own count. */
-export function DrainProgress({ cluster, beside }: ClusterProps & { readonly beside: Beside }) {
+export function DrainProgress({ cluster, others }: ClusterProps & { readonly others: OtherClusters }) {
   const { running, override } = cluster;
-  const { data: drain, isFetchedAfterMount } = useDrain(cluster, beside);
+  const { data: drain, isFetchedAfterMount } = useDrain(cluster, others);
   const left = Math.max(running ?? 0, drain?.runningQueries ?? 0);
   if (drain === undefined && left === 0) return null;
   // A response or health check from before does not include the last queries.

@@ -287,7 +287,7 @@ export function OpenedForm({ name, cluster, groups, onClose }: OpenedFormProps) 
 }
 
 /** Describes the number of queries that continue. @param queries running queries; null if unknown */
-function goOnText(queries: number | null): string {
+function continueText(queries: number | null): string {
   if (queries === null) return 'Queries that run go on.';
   if (queries === 0) return 'No query is known to run.';
   return queries === 1 ? '1 query runs, and goes on to its end.' : `${queries} queries run, and go on to their end.`;
@@ -301,7 +301,7 @@ export function isLastActive({ takesNewQueries, group }: Pick<ClusterDetails, 't
 export function describeLastActive({ name, group }: ClusterDetails, queries: number | null): string {
   const first = `${name} is the last backend of the routing group ${group?.name ?? ''} that takes new queries.`;
   const next = group === null ? '' : ` ${newQueriesText(group.withoutTakers)}`;
-  return `${first} ${goOnText(queries)}${next}`;
+  return `${first} ${continueText(queries)}${next}`;
 }
 
 /**
@@ -316,5 +316,5 @@ export function drainText(
   const [only] = clusters;
   const which = clusters.length === 1 ? `the backend ${only}` : `${clusters.length} backends (${someNames(clusters)})`;
   const queries = counts.includes(null) ? null : counts.reduce((sum: number, count) => sum + (count ?? 0), 0);
-  return `This switches off ${which}. ${goOnText(queries)} ${newQueriesText(withoutTakers)}`;
+  return `This switches off ${which}. ${continueText(queries)} ${newQueriesText(withoutTakers)}`;
 }

@@ -141,7 +141,7 @@ const columns: readonly Column<ClusterState>[] = [
     cell: (cluster) => (
       <Stack gap={2} align="flex-start">
         {cluster.routed ? <StatusBadge status={cluster.status} /> : <Badge color="red">Not routed</Badge>}
-        {cluster.routed && !cluster.active && <DrainProgress cluster={cluster} beside="its group" />}
+        {cluster.routed && !cluster.active && <DrainProgress cluster={cluster} others="its group" />}
         {cluster.status !== 'HEALTHY' && <Text size="xs">{cluster.reason}</Text>}
       </Stack>
     ),

@@ -74,11 +74,11 @@ export function specOf({ spec }: Pick<GroupState, 'spec'>): RoutingGroupSpec {
 export function groupFacts(group: GroupDetails): readonly (readonly [name: string, value: string | undefined])[] {
   const { clusters, running, waiting, refused, isDefault } = group;
   const { strategy, affinity, maxRunningQueries, fallbacks, fallbackWhen, bestEffort, queue = {} } = specOf(group);
-  const takers = clusters.filter(({ takesNewQueries }) => takesNewQueries);
+  const eligible = clusters.filter(({ takesNewQueries }) => takesNewQueries);
   return [
-    ['Takes new queries', `${takers.length} of ${clusters.length} ${clusters.length === 1 ? 'backend' : 'backends'}`],
+    ['Takes new queries', `${eligible.length} of ${clusters.length} ${clusters.length === 1 ? 'backend' : 'backends'}`],
     ['Running', ofLimit(running, maxRunningQueries)],
-    ['Room of its backends', capacityText(takers.map((cluster) => cluster.maxRunningQueries))],
+    ['Room of its backends', capacityText(eligible.map((cluster) => cluster.maxRunningQueries))],
     ['Waiting', ofLimit(waiting, queue.maxQueued)],
     ['Refused so far by its limit', refused === null ? '–' : refused.toLocaleString('en')],
     ['Longest wait', queue.maxWait ?? '10m, the default'],

@@ -49,13 +49,13 @@ interface NodeProps extends Pick<GroupTreeProps, 'declarations' | 'actions'> {
 /** Above this number of groups, only visible ones are rendered. */
 const FEW_GROUPS = 100;
 
-interface SeenPaperProps extends Pick<NodeProps, 'isLong'> {
+interface VisiblePaperProps extends Pick<NodeProps, 'isLong'> {
   readonly lines: number;
   readonly children: ReactNode;
 }
 
 /** A framed part of a list. In a long one it is rendered when it is first near the viewport. */
-function SeenPaper({ lines, isLong, children }: SeenPaperProps) {
+function VisiblePaper({ lines, isLong, children }: VisiblePaperProps) {
   const { ref, entry } = useIntersection({ rootMargin: '100% 0%' });
   const [isSeen, setSeen] = useState(!isLong);
   if (!isSeen && entry?.isIntersecting === true) setSeen(true);
@@ -74,7 +74,7 @@ function Node({ node: { group, children }, ownSelectors, declarations, actions, 
   const declared = declarations.ofGroup(group.resourceGroupId);
   return (
     <li className={classes.node}>
-      <SeenPaper lines={own.length} isLong={isLong}>
+      <VisiblePaper lines={own.length} isLong={isLong}>
         <Group justify="space-between" gap="xs">
           <Group gap="xs">
             <Text fw={500}>{name}</Text>
@@ -129,7 +129,7 @@ function Node({ node: { group, children }, ownSelectors, declarations, actions, 
             ))}
           </ul>
         )}
-      </SeenPaper>
+      </VisiblePaper>
       {children.length > 0 && (
         <ul className={classes.children} aria-label={`Groups below ${name}`}>
           {children.map((child) => (

@@ -36,8 +36,8 @@ export default function ResourceGroupsPage() {
   const [opened, setOpened] = useOpenInAddress(forms);
   const { mutateAsync } = useChange(database);
   const store = useCallback(
-    async (what: string, made: GroupsChange) => {
-      notifyWritten(`${what}.`, await mutateAsync(made));
+    async (what: string, change: GroupsChange) => {
+      notifyWritten(`${what}.`, await mutateAsync(change));
     },
     [mutateAsync],
   );
@@ -218,7 +218,7 @@ function OpenedForm({ opened, data, declarations, store, mayWrite, onClose }: Op
   );
 }
 
-type Store = (what: string, made: GroupsChange) => Promise<void>;
+type Store = (what: string, change: GroupsChange) => Promise<void>;
 
 interface Removal {
   readonly what: string;

@@ -69,10 +69,10 @@ export function RuleDialog({ rule, onClose }: RuleDialogProps) {
   const { leave, close } = useFormGuard(isDirty, onClose);
   const save = useMutation({
     mutationFn: (force: boolean) => {
-      const { name: _name, ...said } = draft();
-      if (original === null) return callWhole<RuleState>('/api/rules', { method: 'POST', body: { name, ...said } });
+      const { name: _name, ...fields } = draft();
+      if (original === null) return callWhole<RuleState>('/api/rules', { method: 'POST', body: { name, ...fields } });
       const path = `${objectPath('/api/rules', name)}${force ? '?force=true' : ''}`;
-      return callWhole<RuleState>(path, { method: 'PUT', body: { ...said, version: original.version } });
+      return callWhole<RuleState>(path, { method: 'PUT', body: { ...fields, version: original.version } });
     },
     onSuccess: async (response) => {
       await client.invalidateQueries({ queryKey: RULES });
