@@ -1,10 +1,6 @@
 import { type Static, Type } from 'typebox';
-import { cel, groupWithoutEdgeSpaces, withoutControlCharacters } from '../../model/cel.ts';
-import { GatewayClassName } from '../../model/gatewayClass.ts';
-import { MAX_RUNNING_QUERIES } from '../../model/limitBounds.ts';
-import { routingGroupRules } from '../../model/registryCluster.ts';
 import { API_GROUP, API_GROUP_VERSION, type Resource } from '../../model/resource.ts';
-import { ClusterTlsSpec, HealthCheck } from '../engineCluster/spec.ts';
+import { EngineClusterSpec } from '../engineCluster/spec.ts';
 import { closedObject, literals, optionalChoice, optionalFlag, optionalInteger, optionalText } from '../fields/spec.ts';
 
 export const ENGINE_CLUSTER_DISCOVERY = 'EngineClusterDiscovery';
@@ -36,7 +32,7 @@ const labelValue = { pattern: '^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?
 const nameForm = '^([a-z0-9.-]|[{]service[}]|[{]namespace[}])+$';
 
 /** A requirement of a selector (Kubernetes: LabelSelectorRequirement). */
-const Requirement = Type.Object(
+const Requirement = closedObject(
   {
     key: Type.String({ ...labelKey, description: 'Key of the label.' }),
     operator: literals(['In', 'NotIn', 'Exists', 'DoesNotExist'], 'In, NotIn, Exists or DoesNotExist.'),
@@ -44,17 +40,15 @@ const Requirement = Type.Object(
       Type.Array(Type.String(labelValue), { maxItems: 64, description: 'Values of In and NotIn.' }),
     ),
   },
-  {
-    additionalProperties: false,
-    ...cel([
-      "self.operator in ['In', 'NotIn'] ? (has(self.values) && size(self.values) > 0) : (!has(self.values) || size(self.values) == 0)",
-      VALUES_MISMATCH,
-    ]),
-  },
+  'Requirement to a label.',
+  [
+    "self.operator in ['In', 'NotIn'] ? (has(self.values) && size(self.values) > 0) : (!has(self.values) || size(self.values) == 0)",
+    VALUES_MISMATCH,
+  ],
 );
 
 /** `spec.selector`: which Services are clusters (Kubernetes: LabelSelector). */
-export const ServiceSelector = closedObject(
+const ServiceSelector = closedObject(
   {
     matchLabels: Type.Optional(
       Type.Unsafe<Readonly<Record<string, string>>>({
@@ -74,7 +68,6 @@ export const ServiceSelector = closedObject(
     EMPTY_SELECTOR,
   ],
 );
-export type ServiceSelector = Static<typeof ServiceSelector>;
 
 /** `spec.template.routingGroupFrom`: a routing group that the Service names. */
 const GroupSource = closedObject(
@@ -86,8 +79,11 @@ const GroupSource = closedObject(
   ['has(self.label) != has(self.annotation)', LABEL_OR_ANNOTATION],
 );
 
+/** Fields of clusters that a template has as they are. */
+const { routingGroup, maxRunningQueries, healthCheck, tls, gatewayClassName } = EngineClusterSpec.properties;
+
 /** `spec.template`: what the clusters are. */
-export const ClusterTemplate = closedObject(
+const ClusterTemplate = closedObject(
   {
     name: optionalText(
       'Name of the clusters, with {service} and {namespace} for those of the Service. One of more than 63 characters is cut and gets a hash.',
@@ -98,23 +94,14 @@ export const ClusterTemplate = closedObject(
         'template.name may hold lower-case letters, digits, - and ., beside {service} and {namespace}',
       ],
     ),
-    routingGroup: optionalText(
-      'Routing group the clusters belong to.',
-      routingGroupRules,
-      withoutControlCharacters('routingGroup'),
-      groupWithoutEdgeSpaces('routingGroup'),
-    ),
+    routingGroup: Type.Optional(routingGroup),
     routingGroupFrom: Type.Optional(GroupSource),
     weight: optionalInteger(
       0,
       10000,
       `Share of new queries in its group; a Service may set its own with the annotation ${WEIGHT_ANNOTATION}.`,
     ),
-    maxRunningQueries: optionalInteger(
-      1,
-      MAX_RUNNING_QUERIES,
-      'Queries that may run on each cluster at a time, over all replicas of the gateway.',
-    ),
+    maxRunningQueries,
     active: optionalFlag(
       `Whether clusters take new queries, true by default; a Service may set its own with the annotation ${API_GROUP}/active.`,
     ),
@@ -122,13 +109,12 @@ export const ClusterTemplate = closedObject(
       'URL of the link for people, with {service} and {namespace} for those of the Service, such as https://{service}.example.com; the address of the Service by default.',
       { pattern: '^https?://[^\\s?#@]+$', minLength: 8, maxLength: 256 },
     ),
-    healthCheck: Type.Optional(HealthCheck),
-    tls: Type.Optional(ClusterTlsSpec),
+    healthCheck,
+    tls,
   },
   'What the clusters are.',
   ['has(self.routingGroup) || has(self.routingGroupFrom)', GROUP_MISSING],
 );
-export type ClusterTemplate = Static<typeof ClusterTemplate>;
 
 /** `spec` of an EngineClusterDiscovery (docs/discovery.md). */
 export const EngineClusterDiscoverySpec = closedObject(
@@ -157,7 +143,7 @@ export const EngineClusterDiscoverySpec = closedObject(
       'http or https; by default https for a port that is named so, or says so as appProtocol.',
     ),
     template: ClusterTemplate,
-    gatewayClassName: Type.Optional(GatewayClassName),
+    gatewayClassName,
   },
   'Services that become clusters behind the gateway by themselves.',
 );
@@ -166,19 +152,16 @@ export type EngineClusterDiscoverySpec = Static<typeof EngineClusterDiscoverySpe
 /** Field manager of what discoveries write (Kubernetes: server-side apply). */
 export const DISCOVERY_FIELD_MANAGER = 'engine-gateway-discovery';
 
-export interface DiscoveryOwner {
-  readonly name: string;
-  readonly uid: string;
-  /** `namespace/name` of the Service; null if a user took the annotation away. */
-  readonly service: string | null;
-}
-
-/** The discovery that has made a cluster, by its owner references; null: a user declared it. */
-export function discoveryOwner({ metadata }: Pick<Resource, 'metadata'>): DiscoveryOwner | null {
+/**
+ * The discovery that has made a cluster, by its owner references, with the Service as `namespace/name`, or null if a user took the
+ * annotation away; null: a user declared the cluster.
+ */
+export function discoveryOwner({ metadata }: Pick<Resource, 'metadata'>) {
   const owner = metadata.ownerReferences?.find(
     ({ apiVersion, kind, controller }) =>
       controller === true && apiVersion === API_GROUP_VERSION && kind === ENGINE_CLUSTER_DISCOVERY,
   );
   if (owner === undefined) return null;
-  return { name: owner.name, uid: owner.uid, service: metadata.annotations?.[SERVICE_ANNOTATION] ?? null };
+  const { name, uid } = owner;
+  return { name, uid, service: metadata.annotations?.[SERVICE_ANNOTATION] ?? null };
 }

@@ -128,14 +128,6 @@ export class KubernetesSource extends ResourceSource {
     return object === null ? null : this.#resource(key.kind, object);
   }
 
-  /** Returns a resource as the API server has it now, whatever was read before; null if it is not there or is being deleted. */
-  async readCurrent(key: ResourceKey): Promise<Resource | null> {
-    const object = await this.#fetch(key);
-    return object?.metadata.deletionTimestamp === undefined && object !== null
-      ? resourceOfObject(key.kind, object)
-      : null;
-  }
-
   /** The object as the API server has it now, also one that is being deleted; null if it is not there. */
   async #fetch(key: ResourceKey): Promise<KubeObject | null> {
     try {
