@@ -1,9 +1,8 @@
 import { type Static, Type } from 'typebox';
 import { GatewayError, type Problem } from '../model/errors.ts';
-import { resourceEstimates as estimateFields } from '../model/groupsFile/groupFields.ts';
+import { resourceEstimates as estimateFields, isQueryType, queryTypes } from '../model/groupsFile/groupFields.ts';
 import { checkGroupsFile } from '../model/groupsFile/groupsFile.ts';
 import { environmentsOf, type GroupRows, type StoredGroups, storedGroups } from '../model/groupsFile/storedGroups.ts';
-import { isQueryType, queryTypes } from '../model/selector.ts';
 import type { GroupTables } from '../operator/registry/groupWrites.ts';
 import { type GroupCriteria, type GroupSelection, matchingSelectors, selectGroup } from '../rules/groupSelection.ts';
 import type { ApiContext } from './apiContext.ts';

@@ -3,9 +3,9 @@ import { RESOURCE_GROUP_CONFIGURATION } from '../kinds/resourceGroupConfiguratio
 import { GatewayError } from '../model/errors.ts';
 import { ExactMatchSelector, parseExactMatchSelector } from '../model/exactMatchSelector.ts';
 import { GlobalProperty, parseGlobalProperty, StoredGlobalProperty } from '../model/globalProperty.ts';
+import { contradictions } from '../model/groupsFile/groupFields.ts';
 import { clusterParser, RegistryCluster, RegistryClusterInput } from '../model/registryCluster.ts';
 import {
-  contradictions,
   parseResourceGroupCreate,
   parseResourceGroupUpdate,
   ResourceGroup,
@@ -37,29 +37,25 @@ import { warn } from './writes.ts';
 /** A change of the tables of a database. */
 type Work = (store: ResourceGroupStore) => Promise<GroupWrite>;
 
+/** The key of rows, as a path or a body has it. */
+type Key = { readonly resourceGroupId: number; readonly name: string };
+
 /** One of the three tables: its calls are the same below the product's path and for the web application. */
 interface Table {
-  /** Names in paths: `resourcegroup` and `ResourceGroup`. */
-  readonly path: string;
-  readonly name: string;
+  /** Name in paths of the web application; in lower case in those below the product's path. */
+  readonly name: GroupWrite['kind'];
   readonly title: string;
   readonly row: TSchema;
-  /** Parameter of the path that selects rows, and the web application's query of them. */
-  readonly params: TSchema;
-  readonly query: CheckedBody<{ readonly useSchema?: string | null }>;
-  all(store: ResourceGroupStore): Promise<readonly object[]>;
-  /** Returns what finds and deletes the rows of a key of the path or query. @throws GatewayError EG_MALFORMED */
-  byKey(key: object): KeyedRows;
-  readonly texts: Readonly<Record<'rows' | 'show' | 'getOne' | 'create' | 'update' | 'delete', string>>;
+  /** Field of the path and of queries that selects rows. */
+  readonly key: keyof Key;
+  /** False: rows are deleted by what is sent. */
+  readonly isDeletedByKey: boolean;
+  /** @param key null: all rows */
+  find(store: ResourceGroupStore, key: Key | null): Promise<readonly object[]>;
+  readonly texts: Readonly<Record<'rows' | 'create' | 'update' | 'delete', string>>;
   readonly creation: CheckedBody<Work>;
   readonly update: CheckedBody<Work>;
   readonly deletion: CheckedBody<Work>;
-}
-
-interface KeyedRows {
-  readonly find: (store: ResourceGroupStore) => Promise<readonly object[]>;
-  /** Left out: rows are deleted by what is sent. */
-  readonly remove?: Work;
 }
 
 function changeOf<T>(
@@ -80,143 +76,93 @@ const UseSchema = Type.Object({
 });
 const WriteQuery = Type.Object({ ...UseSchema.properties, ...Force.properties });
 
-/** Rejects a group whose fields contradict each other. @throws GatewayError EG_IMPOSSIBLE */
-function requireLoadable(group: ResourceGroupColumns): void {
+const titles = { resourceGroupId: 'Id of the resource group.', name: 'Name of the property.' };
+const Id = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: titles.resourceGroupId });
+const Name = Type.String({ maxLength: 128, pattern: '^[^\\x00]*$', description: titles.name });
+const ById = Type.Object({ resourceGroupId: Id });
+const ByName = Type.Object({ name: Name });
+const checkKey = { resourceGroupId: compileCheck(ById), name: compileCheck(ByName) };
+
+/** The key of a path or a query. @throws GatewayError EG_MALFORMED */
+function keyOf(field: keyof Key, values: unknown): Key {
+  const value = (values as Readonly<Record<string, string | number | null | undefined>>)[field];
+  if (value === undefined || value === null || value === '') {
+    const message = `${field.charAt(0).toUpperCase()}${field.slice(1)} cannot be null!`;
+    throw new GatewayError('EG_MALFORMED', message, { field });
+  }
+  const isNumber = field === 'resourceGroupId' && /^\d+$/.test(String(value));
+  return valid(checkKey[field]({ [field]: isNumber ? Number(value) : value }) as Checked<unknown>) as Key;
+}
+
+/** The group, unless its fields contradict each other. @throws GatewayError EG_IMPOSSIBLE */
+function loadable<T extends ResourceGroupColumns>(group: T): T {
   const [first] = contradictions(group);
-  if (first === undefined) return;
+  if (first === undefined) return group;
   throw new GatewayError('EG_IMPOSSIBLE', `${first.field} ${first.message}.`, { field: first.field });
 }
 
-const groupCreation = changeOf(reference(ResourceGroupCreate), parseResourceGroupCreate, async (store, columns) => {
-  requireLoadable(columns);
-  return { kind: 'ResourceGroup', before: null, ...(await store.groups.create(columns)) };
-});
-const groupUpdate = changeOf(reference(ResourceGroupUpdate), parseResourceGroupUpdate, async (store, group) => {
-  requireLoadable(group);
-  return { kind: 'ResourceGroup', ...(await store.groups.update(group)) };
-});
-const deleteGroup = async (store: ResourceGroupStore, id: number): Promise<GroupWrite> => ({
-  ...{ kind: 'ResourceGroup', before: await store.groups.delete(id), row: null, warnings: [] },
-});
-const selectorUpdate = changeOf(reference(SelectorUpdate), parseSelectorUpdate, async (store, { current, update }) => ({
-  ...{ kind: 'Selector', ...(await store.selectors.update(current, update)) },
-}));
-const propertyChange = (operation: 'create' | 'update') =>
-  changeOf(reference(GlobalProperty), parseGlobalProperty, async (store, row) => {
-    const before = (await store.properties[operation](row)) ?? null;
-    return { kind: 'GlobalProperty', before, row, warnings: [] };
-  });
-const deleteProperty = async (store: ResourceGroupStore, name: string): Promise<GroupWrite> => ({
-  ...{ kind: 'GlobalProperty', before: await store.properties.delete(name), row: null, warnings: [] },
-});
-
-const GroupIdInPath = Type.Object({ resourceGroupId: textField('Id of the resource group.') });
-const groupQuery = checkedBody(
-  Type.Object({
-    useSchema,
-    resourceGroupId: Type.Optional(nullable(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }))),
-  }),
+const groupCreation = changeOf(reference(ResourceGroupCreate), parseResourceGroupCreate, ({ groups }, columns) =>
+  groups.create(loadable(columns)),
 );
-
-/** The id of a path or query. @throws GatewayError EG_MALFORMED */
-function groupIdOf(key: object): number {
-  const { resourceGroupId } = key as { readonly resourceGroupId?: string | number | null };
-  const field = { field: 'resourceGroupId' };
-  if (resourceGroupId == null) throw new GatewayError('EG_MALFORMED', 'ResourceGroupId cannot be null!', field);
-  const id = Number(resourceGroupId);
-  if (/^\d{1,16}$/.test(String(resourceGroupId)) && Number.isSafeInteger(id)) return id;
-  throw new GatewayError('EG_MALFORMED', 'resourceGroupId must be a whole number.', field);
-}
-
-const PropertyName = Type.String({ maxLength: 128, pattern: '^[^\\x00]*$' });
-
-/** The name of a path or query. @throws GatewayError EG_MALFORMED */
-function propertyNameOf(key: object): string {
-  const { name } = key as { readonly name?: string | null };
-  if (!name) throw new GatewayError('EG_MALFORMED', 'Name cannot be null!', { field: 'name' });
-  if (name.length <= 128 && !name.includes('\0')) return name;
-  const message = 'name must have at most 128 characters, NUL not among them.';
-  throw new GatewayError('EG_MALFORMED', message, { field: 'name' });
-}
-
-const ById = Type.Object({ resourceGroupId: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }) });
+const groupUpdate = changeOf(reference(ResourceGroupUpdate), parseResourceGroupUpdate, ({ groups }, row) =>
+  groups.update(loadable(row)),
+);
+/** @param prefix of the fields of the new side in messages */
+const selectorUpdate = (prefix: string) =>
+  changeOf(reference(SelectorUpdate), parseSelectorUpdate, ({ selectors }, { current, update }) =>
+    selectors.update(current, update, prefix),
+  );
+const propertyChange = (operation: 'create' | 'update') =>
+  changeOf(reference(GlobalProperty), parseGlobalProperty, ({ properties }, row) => properties[operation](row));
 const warningText = 'The header Warning says what engines would stumble over as long as it is so.';
 
 const tables: readonly Table[] = [
   {
-    ...{ path: 'resourcegroup', name: 'ResourceGroup', title: 'resource group', row: reference(ResourceGroup) },
-    ...{ params: GroupIdInPath, query: groupQuery },
-    all: (store) => store.groups.all(),
-    byKey: (key) => {
-      const id = groupIdOf(key);
-      const find = async (store: ResourceGroupStore) => [(await store.groups.get(id)) ?? []].flat();
-      return { find, remove: (store) => deleteGroup(store, id) };
-    },
+    ...{ name: 'ResourceGroup', title: 'resource group', row: reference(ResourceGroup) },
+    ...{ key: 'resourceGroupId', isDeletedByKey: true },
+    find: async ({ groups }, key) =>
+      (await groups.all()).filter(({ resourceGroupId: id }) => id === (key?.resourceGroupId ?? id)),
     texts: {
       rows: 'The groups.',
-      show: 'A list with it, or an empty one.',
-      getOne: 'Shows a resource group',
       create: `Answers with the assigned id. ${warningText}`,
       update: `All columns are overwritten. ${warningText}`,
       delete: 'An unknown id is no error; a group that selectors or other groups refer to is (409).',
     },
     ...{ creation: groupCreation, update: groupUpdate },
-    deletion: changeOf(ById, compileCheck(ById), (store, { resourceGroupId }) => deleteGroup(store, resourceGroupId)),
+    deletion: changeOf(ById, checkKey.resourceGroupId, ({ groups }, key) => groups.delete(key.resourceGroupId)),
   },
   {
-    ...{ path: 'selector', name: 'Selector', title: 'selector', row: reference(Selector) },
-    ...{ params: GroupIdInPath, query: groupQuery },
-    all: (store) => store.selectors.all(null),
-    byKey: (key) => {
-      const id = groupIdOf(key);
-      return { find: (store) => store.selectors.all(id) };
-    },
+    ...{ name: 'Selector', title: 'selector', row: reference(Selector) },
+    ...{ key: 'resourceGroupId', isDeletedByKey: false },
+    find: ({ selectors }, key) => selectors.all(key?.resourceGroupId ?? null),
     texts: {
       rows: 'The selectors, highest priority first.',
-      show: 'Those of a resource group.',
-      getOne: 'Shows the first selector of a resource group',
       create: 'Without resourceGroupId it points to the newest group, which the answer and the header Warning name.',
       update: 'Every row equal to current in all columns becomes update; without one, update is created.',
       delete: 'Every row equal in all columns; none is no error.',
     },
-    creation: changeOf(reference(SelectorCreate), parseSelectorCreate, async (store, selector) => ({
-      ...{ kind: 'Selector', before: null, ...(await store.selectors.create(selector)) },
-    })),
-    update: selectorUpdate,
+    creation: changeOf(reference(SelectorCreate), parseSelectorCreate, ({ selectors }, row) => selectors.create(row)),
+    update: selectorUpdate('update.'),
     deletion: changeOf(reference(SelectorMatch), parseSelectorMatch, async (store, selector) => {
       const count = await store.selectors.delete(selector);
       return { kind: 'Selector', before: count === 0 ? null : selector, row: null, warnings: [] };
     }),
   },
   {
-    ...{ path: 'globalproperty', name: 'GlobalProperty', title: 'global property' },
-    row: reference(StoredGlobalProperty),
-    params: Type.Object({ name: textField('Name of the property.') }),
-    query: checkedBody(Type.Object({ useSchema, name: Type.Optional(nullable(PropertyName)) })),
-    all: (store) => store.properties.all(),
-    byKey: (key) => {
-      const name = propertyNameOf(key);
-      const find = async (store: ResourceGroupStore) => [(await store.properties.get(name)) ?? []].flat();
-      return { find, remove: (store) => deleteProperty(store, name) };
-    },
+    ...{ name: 'GlobalProperty', title: 'global property', row: reference(StoredGlobalProperty) },
+    ...{ key: 'name', isDeletedByKey: true },
+    find: async ({ properties }, key) => (await properties.all()).filter(({ name }) => name === (key?.name ?? name)),
     texts: {
       rows: 'The properties.',
-      show: 'A list with it, or an empty one.',
-      getOne: 'Shows a global property',
       create: 'One of that name is an error (409).',
       update: 'An unknown name is an error (404).',
       delete: 'An unknown name is no error.',
     },
     ...{ creation: propertyChange('create'), update: propertyChange('update') },
-    deletion: changeOf(
-      Type.Object({ name: GlobalProperty.properties.name }),
-      compileCheck(Type.Object({ name: PropertyName })),
-      (store, { name }) => deleteProperty(store, name),
-    ),
+    deletion: changeOf(ByName, checkKey.name, ({ properties }, { name }) => properties.delete(name)),
   },
 ];
 
-/** Kinds of rows in words. */
 const words = {
   ResourceGroup: 'resource group',
   Selector: 'selector of resource group',
@@ -249,53 +195,53 @@ async function changeTables(
 }
 
 const databaseOf = (query: unknown): string | null => (query as { readonly useSchema?: string }).useSchema ?? null;
+/** The database of a body, where an empty name is the gateway's own. */
+const schemaOf = (body: unknown): string | null => databaseOf(body) || null;
+
+/** Finds rows of a table. @param key null: all */
+async function rowsOf({ find }: Table, stores: GroupTables, database: string | null, key: Key | null) {
+  return (await stores.use(database, (store) => find(store, key))).map(withoutNulls);
+}
+
+const plural = (title: string) => title.replace(/y$/, 'ie').concat('s');
 
 /** Resource groups, selectors and global properties (docs/rest-api.md#resource-groups-selectors-global-properties). */
 export function resourceGroupRoutes(api: ApiContext, stores: GroupTables): void {
-  for (const { path, title, row, params, texts, ...table } of tables) {
-    const many = title.replace(/y$/, 'ie').concat('s');
-    const route = routes(api, many, 'anyType');
-    const base = `/${api.names.pathSegment}/${path}`;
-    const [parameter = ''] = Object.keys((params as { readonly properties?: object }).properties ?? {});
-    const query = UseSchema;
-    const errors = [404, 422, 503];
-    const writeErrors = [403, 404, 409, 413, 422, 503];
-    const rows = [texts.rows, Type.Array(row)] as const;
-
-    route('GET', `${base}/read`, {
-      ...{ summary: `Lists all ${many}`, query, returns: rows, errors },
-      handle: async (call) => (await stores.use(databaseOf(call.query), table.all)).map(withoutNulls),
-    });
-    route('GET', `${base}/read/:${parameter}`, {
-      ...{ summary: `Shows ${many}`, description: texts.show, params, query, returns: rows, errors },
-      handle: async (call) => {
-        const { find } = table.byKey(call.params as object);
-        return (await stores.use(databaseOf(call.query), find)).map(withoutNulls);
-      },
-    });
+  for (const table of tables) {
+    const { name, title, row, key, texts, isDeletedByKey } = table;
+    const route = routes(api, plural(title), 'anyType');
+    const base = `/${api.names.pathSegment}/${name.toLowerCase()}`;
+    const params = Type.Object({ [key]: textField(titles[key]) });
+    const one = { params, summary: `Shows ${plural(title)}`, description: 'An unknown one gives an empty list.' };
+    for (const [path, more] of [
+      [`${base}/read`, { summary: `Lists all ${plural(title)}` }],
+      [`${base}/read/:${key}`, one],
+    ] as const) {
+      route<TSchema, typeof UseSchema, unknown>('GET', path, {
+        ...{ ...more, query: UseSchema, returns: [texts.rows, Type.Array(row)], errors: [404, 422, 503] },
+        handle: ({ params: sentParams, query }) =>
+          rowsOf(table, stores, databaseOf(query), more === one ? keyOf(key, sentParams) : null),
+      });
+    }
     for (const [operation, verb, body] of [
       ['create', 'Creates', table.creation],
-      ['update', path === 'selector' ? 'Changes' : 'Overwrites', table.update],
+      ['update', name === 'Selector' ? 'Changes' : 'Overwrites', table.update],
+      ['delete', 'Deletes', table.deletion],
     ] as const) {
-      route('POST', `${base}/${operation}`, {
-        ...{ summary: `${verb} a ${title}`, description: texts[operation], query: WriteQuery, body },
-        ...{ returns: [`The stored ${title}.`, row], errors: writeErrors },
+      const isDeletion = operation === 'delete';
+      const isByKey = isDeletion && isDeletedByKey;
+      route<TSchema, typeof WriteQuery, Work>('POST', `${base}/${operation}${isByKey ? `/:${key}` : ''}`, {
+        ...{ summary: `${verb} a ${title}`, description: texts[operation], query: WriteQuery },
+        ...(isByKey ? { params } : { body }),
+        returns: isDeletion ? ['Deleted, or it was not there.', null] : [`The stored ${title}.`, row],
+        errors: [403, 404, 409, 413, 422, 503],
         handle: async (call) => {
-          const { row: stored } = await changeTables(stores, call, databaseOf(call.query), call.body);
-          return withoutNulls(stored ?? {});
+          const work = isByKey ? valid(body.parse(keyOf(key, call.params))) : call.body;
+          const { row: stored } = await changeTables(stores, call, databaseOf(call.query), work);
+          return stored === null ? undefined : withoutNulls(stored);
         },
       });
     }
-    const isByKey = path !== 'selector';
-    route<TSchema, typeof WriteQuery, Work>('POST', `${base}/delete${isByKey ? `/:${parameter}` : ''}`, {
-      ...{ summary: `Deletes a ${title}`, description: texts.delete, query: WriteQuery },
-      ...(isByKey ? { params } : { body: table.deletion }),
-      ...{ returns: ['Deleted, or it was not there.', null], errors: writeErrors },
-      handle: async (call) => {
-        const { remove = call.body } = isByKey ? table.byKey(call.params as object) : {};
-        await changeTables(stores, call, databaseOf(call.query), remove);
-      },
-    });
   }
 }
 
@@ -316,79 +262,53 @@ const WebappEnvelope = compileCheck(
   Type.Object({ useSchema, data: Type.Unknown(), oldData: Type.Optional(Type.Unknown()) }),
 );
 
-/** A change in the web application's envelope: `data`, and `oldData` if it has two sides; and the database. */
+const match = reference(SelectorMatch);
+
+/**
+ * A change in the web application's envelope: `data`; of a selector also `oldData`, which are the two sides of the change.
+ * @param hasSides true for the change of a selector
+ */
 function enveloped(
-  schema: TSchema,
-  parse: (data: unknown, oldData: unknown) => Checked<Work>,
+  { schema, parse }: CheckedBody<Work>,
+  hasSides = false,
 ): CheckedBody<{ readonly database: string | null; readonly work: Work }> {
+  const fieldOf = (field: string): string => {
+    if (hasSides) return field.replace(/^current\b/, 'oldData').replace(/^update\b/, 'data');
+    return field === '' ? 'data' : `data.${field}`;
+  };
   return {
-    schema,
+    schema: Type.Object({ useSchema, ...(hasSides ? { data: match, oldData: match } : { data: schema }) }),
     parse: (value) => {
       const envelope = WebappEnvelope(value);
       if (!envelope.ok) return envelope;
-      const { useSchema: database, data, oldData } = envelope.value;
-      const checked = parse(data, oldData);
-      return checked.ok ? { ok: true, value: { database: database || null, work: checked.value } } : checked;
+      const { data, oldData } = envelope.value;
+      const checked = parse(hasSides ? { current: oldData, update: data } : data);
+      if (checked.ok) return { ok: true, value: { database: schemaOf(value), work: checked.value } };
+      return { ok: false, problems: checked.problems.map((each) => ({ ...each, field: fieldOf(each.field) })) };
     },
   };
 }
-
-/** Renames the fields of problems. */
-function renamed<T>(checked: Checked<T>, rename: (field: string) => string): Checked<T> {
-  if (checked.ok) return checked;
-  return {
-    ok: false,
-    problems: checked.problems.map(({ field, message }) => ({ field: rename(field), message })),
-  };
-}
-
-const dataOf = ({ schema, parse }: CheckedBody<Work>) =>
-  enveloped(Type.Object({ useSchema, data: schema }), (data) =>
-    renamed(parse(data), (field) => (field === '' ? 'data' : `data.${field}`)),
-  );
-
-/** The web application's name of a field of `{current, update}`. */
-const twoSided = (field: string) => field.replace(/^current\b/, 'oldData').replace(/^update\b/, 'data');
-
-/** The change of a selector, of which the web application calls the two sides `oldData` and `data`. */
-const webappSelectorUpdate = enveloped(
-  Type.Object({ useSchema, data: reference(SelectorMatch), oldData: reference(SelectorMatch) }),
-  (data, oldData) => {
-    const checked = renamed(selectorUpdate.parse({ current: oldData, update: data }), twoSided);
-    if (!checked.ok) return checked;
-    const work: Work = (store) =>
-      checked.value(store).catch((error: unknown) => {
-        if (!(error instanceof GatewayError) || error.field === undefined) throw error;
-        const { code, message, field, cause } = error;
-        throw new GatewayError(code, twoSided(message), { field: twoSided(field), cause });
-      });
-    return { ok: true, value: work };
-  },
-);
 
 /** The tables for the web application, every column kept (docs/rest-api.md#calls-of-the-web-application). */
 export function webappGroupRoutes(api: ApiContext, stores: GroupTables): void {
   const route = routes(api, 'web application: resource groups', 'envelope');
   const errors = [404, 409, 422, 503];
-  for (const { name, title, row, texts, query, all, byKey, creation, update, deletion } of tables) {
-    const many = title.replace(/y$/, 'ie').concat('s');
-    const body = { ...query, isOptional: true };
+  for (const table of tables) {
+    const { name, title, row, key, creation, update, deletion } = table;
+    const query = Type.Object({ useSchema, [key]: Type.Optional(nullable(key === 'name' ? Name : Id)) });
+    const body = { ...checkedBody<Readonly<Record<string, unknown>>>(query, compileCheck(query)), isOptional: true };
     route('POST', `/webapp/find${name}`, {
-      ...{ summary: `Lists ${many}`, body, returns: ['What was found.', Type.Array(row)], errors },
-      handle: async (call) => (await stores.use(call.body.useSchema || null, all)).map(withoutNulls),
+      ...{ summary: `Lists ${plural(title)}`, body, returns: ['What was found.', Type.Array(row)], errors },
+      handle: (call) => rowsOf(table, stores, schemaOf(call.body), null),
     });
     route('POST', `/webapp/get${name}`, {
-      ...{ summary: texts.getOne, body, returns: ['What was found.', row], errors },
-      handle: async (call) => {
-        const { find } = byKey(call.body);
-        const [first] = await stores.use(call.body.useSchema || null, find);
-        return first === undefined ? null : withoutNulls(first);
-      },
+      ...{ summary: `Shows the first ${title} of what is asked for`, body, returns: ['What was found.', row], errors },
+      handle: async (call) => (await rowsOf(table, stores, schemaOf(call.body), keyOf(key, call.body)))[0] ?? null,
     });
     for (const [operation, verb, change] of [
-      ['save', 'Creates', dataOf(creation)],
-      ['update', 'Changes', name === 'Selector' ? webappSelectorUpdate : dataOf(update)],
-      ['delete', 'Deletes', dataOf(deletion)],
+      ['save', 'Creates', enveloped(creation)],
+      ['update', 'Changes', name === 'Selector' ? enveloped(selectorUpdate('data.'), true) : enveloped(update)],
+      ['delete', 'Deletes', enveloped(deletion)],
     ] as const) {
       route('POST', `/webapp/${operation}${name}`, {
         ...{ summary: `${verb} a ${title}`, query: Force, body: change, errors: [403, ...errors] },
@@ -494,9 +414,9 @@ export function entityRoutes(api: ApiContext, stores: GroupTables): void {
   });
 }
 
-/** Overwrites the first selector of a group. Its texts are checked as the new side of a change: engines must load them. */
+/** Overwrites the first selector of a group. Its texts are checked as those of a new one: engines must load them. */
 function firstSelector(body: unknown): Work {
-  const checked = parseSelectorUpdate({ current: { resourceGroupId: 1 }, update: valid(parseSelectorMatch(body)) });
-  const { update } = valid(renamed(checked, (field) => field.replace(/^update\./, '')));
-  return async (store) => ({ kind: 'Selector', ...(await store.selectors.replaceFirst(update)) });
+  const { id: _id, ...selector } = valid(parseSelectorMatch(body));
+  valid(parseSelectorCreate(selector));
+  return ({ selectors }) => selectors.replaceFirst(selector);
 }

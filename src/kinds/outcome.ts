@@ -7,7 +7,7 @@ import type { AdmissionCount, AdmissionCounts } from '../routing/admissionCounts
 import type { GroupPolicy } from '../routing/admissionPolicy.ts';
 import type { RoutableCluster, RoutingTable } from '../routing/routingTable.ts';
 import type { DataPlaneFindings } from './dataPlaneFindings.ts';
-import type { GroupTargets } from './resourceGroupConfiguration/groupTargets.ts';
+import type { GroupTargets } from './resourceGroupConfiguration/groupsStatus.ts';
 
 /** Outcome of a resource; each kind extends it. Immutable. */
 export interface ResourceOutcome {

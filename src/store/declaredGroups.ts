@@ -3,15 +3,11 @@ import { GatewayError } from '../model/errors.ts';
 import {
   ALL_MEMORY,
   type DeclaredGroup,
-  type DeclaredSelector,
   type GroupChanges,
   type GroupTarget,
   groupChanges,
-  isUnchanged,
-  PERIOD,
 } from '../model/groupsFile/declaredGroups.ts';
-import type { GroupRows } from '../model/groupsFile/storedGroups.ts';
-import type { ResourceGroupRow } from '../model/resourceGroup.ts';
+import { type GroupRows, PERIOD, pathsOf } from '../model/groupsFile/storedGroups.ts';
 import { batches } from './columns.ts';
 import type { Database } from './database.ts';
 import { fenceHolds } from './leaderRepository.ts';
@@ -22,6 +18,7 @@ import {
   ID,
   inTransaction,
   locked,
+  needsMemoryLimit,
   PROPERTIES,
   type ResourceGroupTables,
   requireSelectorColumns,
@@ -34,6 +31,8 @@ import type { Fence } from './store.ts';
 type RawRow = Readonly<Record<string, unknown>>;
 
 const BATCH = 500;
+const NAMES_ONCE =
+  'the table resource_groups takes each name of a group once, also below different parents: give groups of the same name different ones, or drop the unique key of the column name, which engines do not need';
 
 /** Groups, selectors and the period of CPU limits as resources declare them. */
 export function declaredGroups(tables: ResourceGroupTables) {
@@ -50,37 +49,29 @@ export function declaredGroups(tables: ResourceGroupTables) {
   const compare = async (trx: Knex, target: GroupTarget, isLocked: boolean): Promise<GroupChanges> =>
     groupChanges(await read(trx, isLocked), await withMemoryLimits(trx, target));
   return {
-    /** Compares with the declaration; changes nothing. */
-    compare: (target: GroupTarget) => inTransaction(tables, (trx) => compare(trx, target, false)),
+    /** Differences from the declaration, a sentence each. Rejects as `groupChanges`. */
+    compare: (target: GroupTarget): Promise<readonly string[]> =>
+      inTransaction(tables, async (trx) => (await compare(trx, target, false)).differences),
     /**
-     * Writes what is declared in one transaction, nothing of it if groups without an owner are in the way; returns the changes.
-     * Rejects with EG_IMPOSSIBLE for a column that the table does not have.
+     * Writes what is declared in one transaction. Rejects as `groupChanges`, and with EG_IMPOSSIBLE for a column that the table does
+     * not have.
      */
     apply: (target: GroupTarget) =>
       inTransaction(tables, async (trx) => {
         const changes = await compare(trx, target, true);
-        if (changes.blocked.length === 0 && !isUnchanged(changes)) await change(trx, target, changes);
-        return changes;
+        if (changes.differences.length > 0) await change(trx, target, changes);
       }).catch((error: unknown) => {
-        throw isDuplicate(error) ? takesNamesOnce(error) : error;
+        // Rows are locked: only a key of the table itself can be in the way.
+        const isDuplicate = error instanceof GatewayError && error.code === 'EG_CONFLICT' && error.field === 'name';
+        throw isDuplicate ? new GatewayError('EG_IMPOSSIBLE', NAMES_ONCE, { cause: error }) : error;
       }),
   };
-}
-
-/** Rows are locked: only a key of the table itself can be in the way. */
-const isDuplicate = (error: unknown): error is GatewayError =>
-  error instanceof GatewayError && error.code === 'EG_CONFLICT' && error.field === 'name';
-
-function takesNamesOnce(cause: GatewayError): GatewayError {
-  const message =
-    'the table resource_groups takes each name of a group once, also below different parents: give groups of the same name different ones, or drop the unique key of the column name, which engines do not need';
-  return new GatewayError('EG_IMPOSSIBLE', message, { cause });
 }
 
 async function withMemoryLimits(trx: Knex, target: GroupTarget): Promise<GroupTarget> {
   const { rows } = target;
   if (rows.groups.every(({ columns }) => columns.softMemoryLimit !== null)) return target;
-  if ((await trx(GROUPS).columnInfo()).soft_memory_limit?.nullable === true) return target;
+  if (!(await needsMemoryLimit(trx))) return target;
   const groups = rows.groups.map((group) => ({
     ...group,
     columns: { ...group.columns, softMemoryLimit: group.columns.softMemoryLimit ?? ALL_MEMORY },
@@ -90,10 +81,27 @@ async function withMemoryLimits(trx: Knex, target: GroupTarget): Promise<GroupTa
 
 async function change(trx: Knex, { environment }: GroupTarget, changes: GroupChanges): Promise<void> {
   const ids = new Map(changes.ids);
+  const rowOf = ({ columns, parentPath }: DeclaredGroup) =>
+    groupToRow({ ...columns, parent: ids.get(parentPath ?? '') ?? null, environment });
   // First, as a group that is moved has the name of one that goes, and some tables take each name once.
-  await deleteGroups(trx, changes.deletes);
-  await insertGroups(trx, environment, changes.inserts, ids);
-  await updateGroups(trx, environment, changes.updates, ids);
+  for (const batch of batches(changes.deletes, BATCH)) {
+    await trx(SELECTORS).whereIn(ID, batch).delete();
+    // Foreign keys would ask for an order, or delete rows that get another parent.
+    await trx(GROUPS).whereIn('parent', batch).update({ parent: null });
+  }
+  for (const batch of batches(changes.deletes, BATCH)) await trx(GROUPS).whereIn(ID, batch).delete();
+  // Level by level, as each group needs the id of its parent.
+  const depthOf = ({ path }: DeclaredGroup) => path.split('.').length;
+  const inserts = changes.inserts.toSorted((a, b) => depthOf(a) - depthOf(b));
+  for (const level of Map.groupBy(inserts, depthOf).values()) {
+    for (const batch of batches(level, BATCH)) await trx(GROUPS).insert(batch.map(rowOf));
+    // Databases differ in what they say of the ids of several rows.
+    const rows: RawRow[] = await trx(GROUPS).select('*').where({ environment });
+    for (const [id, path] of pathsOf(rows.map(groupFromRow))) if (!ids.has(path)) ids.set(path, id);
+  }
+  // No database has an UPDATE with other values for each row; an INSERT of rows whose ids are there is one.
+  const updates = changes.updates.map(({ id, group }) => ({ [ID]: id, ...rowOf(group) }));
+  for (const batch of batches(updates, BATCH)) await trx(GROUPS).insert(batch).onConflict(ID).merge();
   await replaceSelectors(trx, changes.selectors, ids);
   if (changes.period === null) return;
   const { value } = changes.period;
@@ -103,82 +111,21 @@ async function change(trx: Knex, { environment }: GroupTarget, changes: GroupCha
   }
 }
 
-async function deleteGroups(trx: Knex, deletes: readonly number[]): Promise<void> {
-  for (const batch of batches(deletes, BATCH)) {
-    await trx(SELECTORS).whereIn(ID, batch).delete();
-    // Foreign keys would ask for an order, or delete rows that get another parent.
-    await trx(GROUPS).whereIn('parent', batch).update({ parent: null });
-  }
-  for (const batch of batches(deletes, BATCH)) await trx(GROUPS).whereIn(ID, batch).delete();
-}
-
-async function updateGroups(
-  trx: Knex,
-  environment: string,
-  updates: GroupChanges['updates'],
-  ids: ReadonlyMap<string, number>,
-): Promise<void> {
-  const rows = updates.map(({ id, group: { columns, parentPath } }) => {
-    const parent = parentPath === null ? null : idOf(ids, parentPath);
-    return { [ID]: id, ...groupToRow({ ...columns, parent, environment }) };
-  });
-  // No database has an UPDATE with other values for each row; an INSERT of rows whose ids are there is one.
-  for (const batch of batches(rows, BATCH)) await trx(GROUPS).insert(batch).onConflict(ID).merge();
-}
-
-/** Adds groups level by level, as each needs the id of its parent, and notes their ids. */
-async function insertGroups(
-  trx: Knex,
-  environment: string,
-  groups: readonly DeclaredGroup[],
-  ids: Map<string, number>,
-): Promise<void> {
-  const levels = Map.groupBy(groups, ({ path }) => path.split('.').length);
-  for (const level of [...levels.keys()].sort((a, b) => a - b)) {
-    const ofLevel = levels.get(level) ?? [];
-    const placed = ofLevel.map((group) => ({
-      group,
-      parent: group.parentPath === null ? null : idOf(ids, group.parentPath),
-    }));
-    for (const batch of batches(placed, BATCH)) {
-      await trx(GROUPS).insert(batch.map(({ group, parent }) => groupToRow({ ...group.columns, parent, environment })));
-    }
-    // Databases differ in what they say of the ids of several rows.
-    const rows: RawRow[] = await trx(GROUPS).select('*').where({ environment });
-    const byPlace = new Map(rows.map(groupFromRow).map((row) => [placeOf(row), row.resourceGroupId]));
-    for (const { group, parent } of placed) {
-      const id = byPlace.get(placeOf({ parent, name: group.columns.name }));
-      if (id === undefined) throw new TypeError(`the group ${group.path} was inserted and is not there`);
-      ids.set(group.path, id);
-    }
-  }
-}
-
-const placeOf = ({ parent, name }: Pick<ResourceGroupRow, 'parent' | 'name'>): string => `${parent ?? ''} ${name}`;
-
+/** Replaces all selectors of groups. @param ids of the groups by path */
 async function replaceSelectors(
   trx: Knex,
-  selectors: ReadonlyMap<string, readonly DeclaredSelector[]>,
+  selectors: GroupChanges['selectors'],
   ids: ReadonlyMap<string, number>,
 ): Promise<void> {
   if (selectors.size === 0) return;
   const columns = new Set(Object.keys(await trx(SELECTORS).columnInfo()));
-  const rows: Record<string, unknown>[] = [];
-  for (const [path, ofPath] of selectors) {
-    for (const { priority, texts } of ofPath) {
-      requireSelectorColumns(texts, columns, `selector of ${path}: `);
-      rows.push(selectorToRow({ ...texts, priority, resourceGroupId: idOf(ids, path) }, columns));
-    }
-  }
-  const present = [...selectors.keys()].map((path) => idOf(ids, path));
-  for (const batch of batches(present, BATCH)) await trx(SELECTORS).whereIn(ID, batch).delete();
+  const rows = [...selectors.values()].flat().map(({ path, priority, texts }) => {
+    requireSelectorColumns(texts, columns, `selector of ${path}: `);
+    return selectorToRow({ ...texts, priority, resourceGroupId: ids.get(path) ?? 0 }, columns);
+  });
+  const groups = [...selectors.keys()].map((path) => ids.get(path) ?? 0);
+  for (const batch of batches(groups, BATCH)) await trx(SELECTORS).whereIn(ID, batch).delete();
   for (const batch of batches(rows, BATCH)) await trx(SELECTORS).insert(batch);
-}
-
-function idOf(ids: ReadonlyMap<string, number>, path: string): number {
-  const id = ids.get(path);
-  if (id === undefined) throw new TypeError(`the group ${path} has no row`);
-  return id;
 }
 
 const TABLE = 'eg_group_owners';
@@ -210,11 +157,6 @@ export interface GroupOwner extends GroupPlace {
   readonly isApplied: boolean;
 }
 
-/** What `GroupOwnerRepository.set` notes of a place. */
-export interface OwnedRoots extends Pick<GroupOwner, 'uid' | 'generation' | 'isApplied'> {
-  readonly roots: Iterable<string>;
-}
-
 /** `eg_group_owners`: which resource owns which root groups of the tables that engines read. */
 export class GroupOwnerRepository {
   private readonly database: Database;
@@ -243,7 +185,7 @@ export class GroupOwnerRepository {
    */
   set(
     { namespace, name, database, environment }: GroupPlace,
-    { roots, uid, generation, isApplied }: OwnedRoots,
+    { roots, uid, generation, isApplied }: Omit<GroupOwner, 'root' | keyof GroupPlace> & { roots: Iterable<string> },
     fence: Fence | null,
   ): Promise<'stored' | 'fenced'> {
     return this.database.transaction(async (trx) => {

@@ -12,29 +12,14 @@ import {
   type ResourceGroupTables,
   resourceGroups,
   selectors,
+  type WriteOf,
 } from './resourceGroupTables.ts';
 
-/** A row as it is stored now, and what the engine would reject in the meantime (sentences for users). */
-export interface Written<Row> {
-  readonly row: Row;
-  readonly warnings: readonly string[];
-}
-
-/** As `Written`, with the row as it was before, read in the same transaction; null: it was not there. */
-export interface Changed<Row> extends Written<Row> {
-  readonly before: Row | null;
-}
-
 /** A change of one row, or of equal rows. `row` null: deleted; both null: nothing was there. */
-export type GroupWrite = (
-  | { readonly kind: 'ResourceGroup'; readonly before: ResourceGroupRow | null; readonly row: ResourceGroupRow | null }
-  | { readonly kind: 'Selector'; readonly before: SelectorRow | null; readonly row: SelectorRow | null }
-  | {
-      readonly kind: 'GlobalProperty';
-      readonly before: GlobalPropertyRow | null;
-      readonly row: GlobalPropertyRow | null;
-    }
-) & { readonly warnings: readonly string[] };
+export type GroupWrite =
+  | WriteOf<'ResourceGroup', ResourceGroupRow>
+  | WriteOf<'Selector', SelectorRow>
+  | WriteOf<'GlobalProperty', GlobalPropertyRow>;
 
 /**
  * The tables that engines' database resource group manager reads, in one database. Each call is one transaction. Every
@@ -60,29 +45,19 @@ export function openResourceGroups(database: ResourceGroupTables['database'], na
     selectors: selectors(tables),
     properties: globalProperties(tables),
     declared: declaredGroups(tables),
-    preview: (work) => preview(tables, work),
+    preview: async (work) => {
+      const end = new GatewayError('EG_CONFLICT', 'a preview is rolled back');
+      const results: Awaited<ReturnType<typeof work>>[] = [];
+      await inTransaction(tables, async (trx) => {
+        const inside: typeof database = { dialect: database.dialect, transaction: (body) => body(trx) };
+        results.push(await work(openResourceGroups(inside, name)));
+        throw end;
+      }).catch((error: unknown) => {
+        if (error !== end) throw error;
+      });
+      return results[0] as Awaited<ReturnType<typeof work>>;
+    },
   };
-}
-
-async function preview<T>(
-  { database, name }: ResourceGroupTables,
-  work: (store: ResourceGroupStore) => Promise<T>,
-): Promise<T> {
-  const rollback = new GatewayError('EG_CONFLICT', 'a preview is rolled back');
-  let result: { readonly value: T } | null = null;
-  try {
-    await inTransaction({ database, name }, async (trx) => {
-      const inside = {
-        dialect: database.dialect,
-        transaction: <R>(body: (own: typeof trx) => Promise<R>) => body(trx),
-      };
-      result = { value: await work(openResourceGroups(inside, name)) };
-      throw rollback;
-    });
-  } catch (error) {
-    if (error !== rollback) throw error;
-  }
-  return (result as unknown as { readonly value: T }).value;
 }
 
 /** A store of another database on the same server, and how its connections are released. */
@@ -99,17 +74,6 @@ export interface SchemaRules {
   readonly maxOpen: number;
 }
 
-/** The gateway's own resource groups, and those of other databases of its server by name. */
-export interface SchemaStores {
-  /**
-   * Runs `work` with the store of a database; null: the gateway's own.
-   * @throws GatewayError EG_MALFORMED (no name, or SQLite), EG_IMPOSSIBLE (a system database, or one not allowed)
-   */
-  use<T>(database: string | null, work: (store: ResourceGroupStore) => Promise<T>): Promise<T>;
-  /** Closes the connections to other databases, each when its last call has ended. */
-  close(): Promise<void>;
-}
-
 const systemDatabases = new Set([
   ...['mysql', 'information_schema', 'performance_schema', 'sys', 'ndbinfo'],
   ...['postgres', 'template0', 'template1'],
@@ -121,6 +85,7 @@ interface Entry extends OpenedStore {
 }
 
 /**
+ * The gateway's own resource groups, and those of other databases of its server by name.
  * @param own the gateway's own database
  * @param open opens another one with a small separate pool; null for SQLite
  */
@@ -128,7 +93,7 @@ export function schemaStores(
   own: ResourceGroupStore,
   open: ((database: string) => OpenedStore) | null,
   rules: SchemaRules,
-): SchemaStores {
+) {
   const closing = new Set<Promise<void>>();
   const closeUnused = (entry: Entry) => {
     if (!entry.evicted || entry.users > 0) return;
@@ -143,7 +108,11 @@ export function schemaStores(
     },
   });
   return {
-    use: async (database, work) => {
+    /**
+     * Runs `work` with the store of a database; null: the gateway's own.
+     * @throws GatewayError EG_MALFORMED (no name, or SQLite), EG_IMPOSSIBLE (a system database, or one not allowed)
+     */
+    use: async <T>(database: string | null, work: (store: ResourceGroupStore) => Promise<T>): Promise<T> => {
       if (database === null) return work(own);
       requireAllowed(database, rules.allowed);
       if (open === null) throw noOtherDatabase();
@@ -157,12 +126,15 @@ export function schemaStores(
         closeUnused(entry);
       }
     },
-    close: async () => {
+    /** Closes the connections to other databases, each when its last call has ended. */
+    close: async (): Promise<void> => {
       entries.clear();
       await Promise.all(closing);
     },
   };
 }
+
+export type SchemaStores = ReturnType<typeof schemaStores>;
 
 /**
  * Checks that `useSchema` may name a database.
@@ -191,14 +163,6 @@ export function noOtherDatabase(): GatewayError {
 
 const TABLE = 'exact_match_source_selectors';
 
-/** `exact_match_source_selectors` of the gateway's own database (docs/compatibility.md#tables). */
-export interface ExactMatchSelectorRepository {
-  /** All of them, by environment, source and query type. */
-  all(): Promise<readonly ExactMatchSelectorRow[]>;
-  /** Rejects with EG_CONFLICT where there is one of that environment, source and query type. */
-  create(selector: ExactMatchSelectorRow): Promise<void>;
-}
-
 /** The stored time as text: drivers would turn it into the machine's time zone. */
 const timeText = {
   sqlite: 'update_time',
@@ -206,23 +170,27 @@ const timeText = {
   postgresql: "to_char(update_time, 'YYYY-MM-DD HH24:MI:SS')",
 } as const;
 
-/** Reads and writes `exact_match_source_selectors`. */
-export function exactMatchSelectors(database: Database): ExactMatchSelectorRepository {
+/** `exact_match_source_selectors` of the gateway's own database (docs/compatibility.md#tables). */
+export function exactMatchSelectors(database: Database) {
   const tables = { database, name: null };
   return {
+    /** All of them, by environment, source and query type. */
     all: () =>
-      inTransaction(tables, (trx) =>
-        trx(TABLE)
-          .select({
-            resourceGroupId: 'resource_group_id',
-            updateTime: trx.raw(timeText[database.dialect.name]),
-            source: 'source',
-            environment: 'environment',
-            queryType: 'query_type',
-          })
-          .orderBy(['environment', 'source', 'query_type']),
+      inTransaction(
+        tables,
+        (trx): Promise<readonly ExactMatchSelectorRow[]> =>
+          trx(TABLE)
+            .select({
+              resourceGroupId: 'resource_group_id',
+              updateTime: trx.raw(timeText[database.dialect.name]),
+              source: 'source',
+              environment: 'environment',
+              queryType: 'query_type',
+            })
+            .orderBy(['environment', 'source', 'query_type']),
       ),
-    create: (selector) =>
+    /** Rejects with EG_CONFLICT where there is one of that environment, source and query type. */
+    create: (selector: ExactMatchSelectorRow) =>
       inTransaction(tables, async (trx) => {
         await trx(TABLE).insert({
           resource_group_id: selector.resourceGroupId,

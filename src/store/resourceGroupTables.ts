@@ -1,17 +1,11 @@
 import type { Knex } from 'knex';
 import { GatewayError } from '../model/errors.ts';
 import type { GlobalProperty, GlobalPropertyRow } from '../model/globalProperty.ts';
+import { columnOf, groupColumns, type SelectorTexts, selectorTextNames } from '../model/groupsFile/groupFields.ts';
 import type { ResourceGroupColumns, ResourceGroupRow } from '../model/resourceGroup.ts';
-import {
-  type NewSelector,
-  type SelectorColumns,
-  type SelectorRow,
-  type SelectorText,
-  selectorTextColumns,
-} from '../model/selector.ts';
+import type { NewSelector, SelectorColumns, SelectorRow } from '../model/selector.ts';
 import type { Database } from './database.ts';
 import { DatabaseFailure } from './failures.ts';
-import type { Changed, Written } from './resourceGroupStore.ts';
 import type { Dialect } from './store.ts';
 
 export interface ResourceGroupTables {
@@ -19,6 +13,23 @@ export interface ResourceGroupTables {
   /** Its name for messages; null for the gateway's own. */
   readonly name: string | null;
 }
+
+/** A change of one row, or of equal rows. */
+export interface WriteOf<Kind, Row> {
+  readonly kind: Kind;
+  /** The row as it was, read in the same transaction; null: it was not there. */
+  readonly before: Row | null;
+  /** The row as it is stored now; null: it is deleted. */
+  readonly row: Row | null;
+  /** What the engine would reject in the meantime, in sentences for users. */
+  readonly warnings: readonly string[];
+}
+
+type Stored<Kind, Row> = WriteOf<Kind, Row> & { readonly row: Row };
+
+const writeOf = <Kind, Before, Row>(kind: Kind, before: Before, row: Row, warnings: readonly string[] = []) => ({
+  ...{ kind, before, row, warnings },
+});
 
 /**
  * Runs the body in one transaction. What the database states is turned into errors of ours: its words, which hold
@@ -41,7 +52,7 @@ export function locked<Query extends Knex.QueryBuilder>(query: Query, dialect: D
 }
 
 /** Compares an id column with any whole number; PostgreSQL's `serial` would reject one beyond 32 bits. */
-export function idEquals(trx: Knex, column: string, id: number, dialect: Dialect): Knex.Raw {
+function idEquals(trx: Knex, column: string, id: number, dialect: Dialect): Knex.Raw {
   return trx.raw(dialect === 'postgresql' ? '?? = cast(? as bigint)' : '?? = ?', [column, id]);
 }
 
@@ -95,31 +106,33 @@ export function globalProperties(tables: ResourceGroupTables) {
   };
   return {
     all: () => inTransaction(tables, (trx) => read(trx, null)),
-    get: (name: string) => inTransaction(tables, async (trx) => (await read(trx, name))[0] ?? null),
     /** Rejects with EG_CONFLICT where it exists. */
-    create: ({ name, value }: GlobalProperty) =>
+    create: (row: GlobalProperty) =>
       inTransaction(tables, async (trx) => {
+        const { name } = row;
         if ((await read(trx, name)).length > 0) {
           throw new GatewayError('EG_CONFLICT', `The property ${name} exists; update it instead.`, { field: 'name' });
         }
-        await trx(PROPERTIES).insert({ name, value });
+        await trx(PROPERTIES).insert(row);
+        return writeOf('GlobalProperty' as const, null, row);
       }),
-    /** Returns the property as it was. Rejects with EG_NOT_FOUND. */
-    update: ({ name, value }: GlobalProperty) =>
+    /** Rejects with EG_NOT_FOUND. */
+    update: (row: GlobalProperty) =>
       inTransaction(tables, async (trx) => {
+        const { name, value } = row;
         const [before] = await read(trx, name);
         if (before === undefined) {
           throw new GatewayError('EG_NOT_FOUND', `There is no property ${name}; create it.`, { field: 'name' });
         }
         await trx(PROPERTIES).where({ name }).update({ value });
-        return before;
+        return writeOf('GlobalProperty' as const, before, row);
       }),
-    /** Returns the deleted property; null for an unknown name. */
+    /** An unknown name is no error. */
     delete: (name: string) =>
       inTransaction(tables, async (trx) => {
         const [before = null] = await read(trx, name);
         if (before !== null) await trx(PROPERTIES).where({ name }).delete();
-        return before;
+        return writeOf('GlobalProperty' as const, before, null);
       }),
   };
 }
@@ -127,129 +140,105 @@ export function globalProperties(tables: ResourceGroupTables) {
 export const GROUPS = 'resource_groups';
 export const ID = 'resource_group_id';
 
+/** Rows of a table with the id of a group. */
+const ofGroup = (trx: Knex, table: string, id: number, dialect: Dialect) =>
+  trx(table).where(idEquals(trx, ID, id, dialect));
+
 /** A row as drivers give it: big integers as text (pg), booleans as numbers (MySQL, SQLite). */
 type RawRow = Readonly<Record<string, unknown>>;
+
+/** Inserts a row. Returns the id that the database assigned. */
+async function inserted(query: Knex.QueryBuilder, id: string, dialect: Dialect): Promise<number> {
+  const [response] = await (dialect === 'mysql' ? query : query.returning(id));
+  return Number(dialect === 'mysql' ? response : response[id]);
+}
 
 /** Reads and writes `resource_groups`. */
 export function resourceGroups(tables: ResourceGroupTables) {
   const dialect = tables.database.dialect.name;
-  /** All groups, locked: whether a change fits depends on the others. */
-  const lockedGroups = async (trx: Knex): Promise<readonly ResourceGroupRow[]> => {
+  const all = async (trx: Knex): Promise<readonly ResourceGroupRow[]> =>
+    ((await trx(GROUPS).select('*').orderBy(ID)) as RawRow[]).map(groupFromRow);
+  /** Locks all groups: a change depends on the others. */
+  const readLocked = async (trx: Knex, id: number | null) => {
     const rows: RawRow[] = await locked(trx(GROUPS).select('*').orderBy(ID), dialect);
-    return rows.map(groupFromRow);
+    const groups = rows.map(groupFromRow);
+    const before = groups.find((group) => group.resourceGroupId === id) ?? null;
+    return { before, others: groups.filter((group) => group !== before) };
   };
   return {
-    all: (): Promise<readonly ResourceGroupRow[]> =>
-      inTransaction(tables, async (trx) => ((await trx(GROUPS).select('*').orderBy(ID)) as RawRow[]).map(groupFromRow)),
-    get: (id: number) =>
-      inTransaction(tables, async (trx) => {
-        const row: RawRow | undefined = await trx(GROUPS)
-          .where(idEquals(trx, ID, id, dialect))
-          .first();
-        return row === undefined ? null : groupFromRow(row);
-      }),
+    all: () => inTransaction(tables, all),
     /** Rejects with EG_CONFLICT (name taken under that parent), EG_IMPOSSIBLE (no such parent), EG_MALFORMED (softMemoryLimit). */
     create: (columns: ResourceGroupColumns) =>
       inTransaction(tables, async (trx) => {
-        const others = await lockedGroups(trx);
-        rejectWhatCannotBe(columns, null, others);
-        await requireMemoryLimit(trx, columns);
-        const insert = trx(GROUPS).insert(groupToRow(columns));
-        const [response] = dialect === 'mysql' ? await insert : await insert.returning(ID);
-        const resourceGroupId = Number(dialect === 'mysql' ? response : (response as unknown as RawRow)[ID]);
-        return written(trx, { resourceGroupId, ...columns }, others);
+        const { others } = await readLocked(trx, null);
+        await requirePossible(trx, columns, null, others);
+        const resourceGroupId = await inserted(trx(GROUPS).insert(groupToRow(columns)), ID, dialect);
+        return written(trx, null, { resourceGroupId, ...columns }, others);
       }),
     /** Overwrites all columns; rejects as `create`, with EG_NOT_FOUND, and with EG_IMPOSSIBLE for a cycle of parents. */
     update: (row: ResourceGroupRow) =>
-      inTransaction(tables, async (trx): Promise<Changed<ResourceGroupRow>> => {
-        const all = await lockedGroups(trx);
-        const { resourceGroupId, ...columns } = row;
-        const before = all.find((group) => group.resourceGroupId === resourceGroupId);
-        if (before === undefined) throw unknownGroup(resourceGroupId);
-        const others = all.filter((group) => group !== before);
-        rejectWhatCannotBe(columns, resourceGroupId, others);
-        await requireMemoryLimit(trx, columns);
-        await trx(GROUPS)
-          .where(idEquals(trx, ID, resourceGroupId, dialect))
-          .update(groupToRow(columns));
-        return { ...(await written(trx, row, others)), before };
+      inTransaction(tables, async (trx) => {
+        const { resourceGroupId: id, ...columns } = row;
+        const { before, others } = await readLocked(trx, id);
+        if (before === null) {
+          throw new GatewayError('EG_NOT_FOUND', `There is no resource group ${id}.`, { field: 'resourceGroupId' });
+        }
+        await requirePossible(trx, columns, id, others);
+        await ofGroup(trx, GROUPS, id, dialect).update(groupToRow(columns));
+        return written(trx, before, row, others);
       }),
-    /** Returns the deleted group; null for an unknown id. Rejects with EG_CONFLICT while selectors or other groups refer to it. */
+    /** An unknown id is no error. Rejects with EG_CONFLICT while selectors or other groups refer to it. */
     delete: (id: number) =>
       inTransaction(tables, async (trx) => {
-        const all = await lockedGroups(trx);
-        const before = all.find((group) => group.resourceGroupId === id);
-        if (before === undefined) return null;
-        const children = all.filter((group) => group.parent === id).map(({ name }) => name);
-        const [count] = await trx(SELECTORS)
-          .where(idEquals(trx, ID, id, dialect))
-          .count({ count: '*' });
-        // Foreign keys of the engine's own tables would delete all of these too.
-        requireUnused(id, children, Number(count?.count ?? 0));
-        await trx(GROUPS)
-          .where(idEquals(trx, ID, id, dialect))
-          .delete();
-        return before;
+        const { before, others } = await readLocked(trx, id);
+        const children = others.filter(({ parent }) => parent === id).map(({ name }) => JSON.stringify(name));
+        const [row] = await ofGroup(trx, SELECTORS, id, dialect).count({ count: '*' });
+        const count = Number(row?.count ?? 0);
+        const users = [
+          ...(children.length === 0 ? [] : [`the groups ${children.join(', ')}, whose parent it is`]),
+          ...(count === 0 ? [] : [`${count} selector${count === 1 ? '' : 's'}`]),
+        ];
+        if (users.length > 0) {
+          // Foreign keys of the engine's own tables would delete all of these too.
+          throw new GatewayError('EG_CONFLICT', `Group ${id} is in use by ${users.join(' and ')}; delete these first.`);
+        }
+        await ofGroup(trx, GROUPS, id, dialect).delete();
+        return writeOf('ResourceGroup' as const, before, null);
       }),
   };
 }
 
-/**
- * Rejects to delete a group that others need.
- * @param children names of the groups below it
- * @param selectors number of those that lead to it
- * @throws GatewayError EG_CONFLICT
- */
-function requireUnused(id: number, children: readonly string[], selectors: number): void {
-  if (children.length === 0 && selectors === 0) return;
-  const names = children.map((name) => JSON.stringify(name)).join(', ');
-  const users = [
-    ...(children.length === 0 ? [] : [`the groups ${names}, whose parent it is`]),
-    ...(selectors === 0 ? [] : [`${selectors} selector${selectors === 1 ? '' : 's'}`]),
-  ];
-  throw new GatewayError('EG_CONFLICT', `Group ${id} is in use by ${users.join(' and ')}; delete these first.`);
-}
-
-function unknownGroup(id: number): GatewayError {
-  return new GatewayError('EG_NOT_FOUND', `There is no resource group ${id}.`, { field: 'resourceGroupId' });
-}
-
-function rejectWhatCannotBe(group: ResourceGroupColumns, id: number | null, others: readonly ResourceGroupRow[]): void {
-  const { name, parent, environment } = group;
-  if (parent !== null && parent === id) {
-    throw new GatewayError('EG_IMPOSSIBLE', `Group ${id} cannot be its own parent.`, { field: 'parent' });
-  }
-  const byId = new Map(others.map((other) => [other.resourceGroupId, other]));
-  if (parent !== null && !byId.has(parent)) {
-    const message = `There is no group ${parent} that could be the parent.`;
-    throw new GatewayError('EG_IMPOSSIBLE', message, { field: 'parent' });
-  }
+async function requirePossible(
+  trx: Knex,
+  { name, parent, environment, softMemoryLimit }: ResourceGroupColumns,
+  id: number | null,
+  others: readonly ResourceGroupRow[],
+): Promise<void> {
+  const impossible = (message: string) => new GatewayError('EG_IMPOSSIBLE', message, { field: 'parent' });
+  if (parent !== null && parent === id) throw impossible(`Group ${id} cannot be its own parent.`);
+  const parents = new Map(others.map((other) => [other.resourceGroupId, other.parent]));
+  if (parent !== null && !parents.has(parent))
+    throw impossible(`There is no group ${parent} that could be the parent.`);
   const visited = new Set<number>();
-  for (let above = parent; above !== null && !visited.has(above); above = byId.get(above)?.parent ?? null) {
-    if (above === id) {
-      throw new GatewayError('EG_IMPOSSIBLE', `Group ${id} would be among its own parents.`, { field: 'parent' });
-    }
+  for (let above = parent; above !== null && !visited.has(above); above = parents.get(above) ?? null) {
+    if (above === id) throw impossible(`Group ${id} would be among its own parents.`);
     visited.add(above);
   }
-  const same = others.find(
-    (other) => other.name === name && other.parent === parent && other.environment === environment,
-  );
-  if (same !== undefined) throw nameTaken(same.resourceGroupId);
-}
-
-/** Error of a call that would give a group the name of another one. */
-function nameTaken(id: number): GatewayError {
-  const message = `Group ${id} has that name already, under the same parent and environment.`;
-  return new GatewayError('EG_CONFLICT', message, { field: 'name' });
-}
-
-/** The limit may be null only where the engine's migrations have made its column nullable. */
-async function requireMemoryLimit(trx: Knex, { softMemoryLimit }: ResourceGroupColumns): Promise<void> {
-  if (softMemoryLimit !== null) return;
-  const columns = await trx(GROUPS).columnInfo();
-  if (columns.soft_memory_limit?.nullable === true) return;
+  const isSame = (other: ResourceGroupRow) =>
+    other.name === name && other.parent === parent && other.environment === environment;
+  const same = others.find(isSame);
+  if (same !== undefined) {
+    const message = `Group ${same.resourceGroupId} has that name already, under the same parent and environment.`;
+    throw new GatewayError('EG_CONFLICT', message, { field: 'name' });
+  }
+  if (softMemoryLimit !== null || !(await needsMemoryLimit(trx))) return;
   const message = 'softMemoryLimit is required: a percentage such as 80% or a size such as 5GB.';
   throw new GatewayError('EG_MALFORMED', message, { field: 'softMemoryLimit' });
+}
+
+/** True if each group must have a memory limit, as the engine's migrations have not made the column nullable. */
+export async function needsMemoryLimit(trx: Knex): Promise<boolean> {
+  return (await trx(GROUPS).columnInfo()).soft_memory_limit?.nullable !== true;
 }
 
 /**
@@ -258,12 +247,13 @@ async function requireMemoryLimit(trx: Knex, { softMemoryLimit }: ResourceGroupC
  */
 async function written(
   trx: Knex,
+  before: ResourceGroupRow | null,
   row: ResourceGroupRow,
   others: readonly ResourceGroupRow[],
-): Promise<Written<ResourceGroupRow>> {
+): Promise<Stored<'ResourceGroup', ResourceGroupRow>> {
   const parent = others.find((other) => other.resourceGroupId === row.parent);
   const children = others.filter((other) => other.parent === row.resourceGroupId);
-  const siblings = parent === undefined ? [] : others.filter((other) => other.parent === row.parent);
+  const siblings = others.filter((other) => other.parent === row.parent);
   const env = (environment: string | null) =>
     environment === null ? 'no environment' : `environment ${JSON.stringify(environment)}`;
   const strangers = children.filter((child) => child.environment !== row.environment).map(({ name }) => name);
@@ -280,78 +270,67 @@ async function written(
     parent !== undefined && weightWarning(parent, [...siblings, row]),
     weightWarning(row, children),
   ];
-  return { row, warnings: warnings.filter((warning) => warning !== false) };
+  const present = warnings.filter((warning) => warning !== false);
+  return writeOf('ResourceGroup', before, row, present);
 }
 
 /** What the engine would reject in the weights of the groups below one; false: nothing. */
-function weightWarning(parent: ResourceGroupRow, children: readonly ResourceGroupRow[]): string | false {
-  const policy = parent.schedulingPolicy?.toLowerCase();
-  const weighted = children.filter((child) => child.schedulingWeight !== null).length;
-  if ((policy === 'weighted' || policy === 'weighted_fair') && weighted > 0 && weighted < children.length) {
-    return `Some groups below ${parent.name} have a schedulingWeight and some have none: the engine loads no groups until all or none have.`;
+function weightWarning(
+  { name, schedulingPolicy }: ResourceGroupRow,
+  children: readonly ResourceGroupRow[],
+): string | false {
+  const policy = schedulingPolicy?.toLowerCase() ?? '';
+  const weighted = children.filter(({ schedulingWeight }) => schedulingWeight !== null).length;
+  if (weighted === 0) return false;
+  if (policy.startsWith('weighted') && weighted < children.length) {
+    return `Some groups below ${name} have a schedulingWeight and some have none: the engine loads no groups until all or none have.`;
   }
-  const isRejected = (policy === 'fair' || policy === 'query_priority') && weighted > 0;
-  return (
-    isRejected &&
-    `Groups below ${parent.name} have a schedulingWeight, which its schedulingPolicy ${policy} does not allow: the engine loads no groups.`
-  );
+  if (policy !== 'fair' && policy !== 'query_priority') return false;
+  return `Groups below ${name} have a schedulingWeight, which its schedulingPolicy ${policy} does not allow: the engine loads no groups.`;
 }
 
-/** Columns of the fields of a group. */
-const columnNames: Readonly<Record<keyof ResourceGroupColumns, string>> = {
-  name: 'name',
-  softMemoryLimit: 'soft_memory_limit',
-  maxQueued: 'max_queued',
-  softConcurrencyLimit: 'soft_concurrency_limit',
-  hardConcurrencyLimit: 'hard_concurrency_limit',
-  schedulingPolicy: 'scheduling_policy',
-  schedulingWeight: 'scheduling_weight',
-  jmxExport: 'jmx_export',
-  softCpuLimit: 'soft_cpu_limit',
-  hardCpuLimit: 'hard_cpu_limit',
-  parent: 'parent',
-  environment: 'environment',
-};
-const fields = Object.entries(columnNames) as [keyof ResourceGroupColumns, string][];
-const numbers = new Set(['maxQueued', 'softConcurrencyLimit', 'hardConcurrencyLimit', 'schedulingWeight', 'parent']);
+const columnNames = ['name', ...Object.keys(groupColumns)].map(
+  (field) => [field as keyof ResourceGroupColumns, columnOf(field)] as const,
+);
 
 export function groupToRow(group: ResourceGroupColumns): Record<string, unknown> {
-  return Object.fromEntries(fields.map(([field, column]) => [column, group[field]]));
+  return Object.fromEntries(columnNames.map(([field, column]) => [column, group[field]]));
 }
 
 export function groupFromRow(row: RawRow): ResourceGroupRow {
-  const values = fields.map(([field, column]) => {
+  const values = columnNames.map(([field, column]) => {
     const value = row[column] ?? null;
-    if (value === null) return [field, null];
-    return [field, field === 'jmxExport' ? Boolean(value) : numbers.has(field) ? Number(value) : value];
+    return [field, value === null ? null : field === 'jmxExport' ? Boolean(value) : value];
   });
-  return { resourceGroupId: Number(row[ID]), ...(Object.fromEntries(values) as ResourceGroupColumns) };
+  const group = Object.fromEntries(values) as ResourceGroupColumns;
+  const parent = group.parent === null ? null : Number(group.parent);
+  return { resourceGroupId: Number(row[ID]), ...group, parent };
 }
 
 export const SELECTORS = 'selectors';
-const texts = Object.entries(selectorTextColumns) as [SelectorText, string][];
+const texts = selectorTextNames.map((field) => [field, columnOf(field)] as const);
 
 /** Reads and writes `selectors`. */
 export function selectors(tables: ResourceGroupTables) {
   const dialect = tables.database.dialect.name;
   const columnsOf = async (trx: Knex) => new Set(Object.keys(await trx(SELECTORS).columnInfo()));
 
-  const requireGroup = async (trx: Knex, id: number, field: string): Promise<void> => {
-    const query = trx(GROUPS)
-      .select(ID)
-      .where(idEquals(trx, ID, id, dialect));
-    if ((await locked(query, dialect)).length > 0) return;
-    throw new GatewayError('EG_IMPOSSIBLE', `There is no resource group ${id}.`, { field });
+  /** The columns of the table, if it can have the selector. @param prefix of fields in messages */
+  const columnsFor = async (trx: Knex, selector: SelectorColumns, prefix: string): Promise<ReadonlySet<string>> => {
+    const columns = await columnsOf(trx);
+    requireSelectorColumns(selector, columns, prefix);
+    const { resourceGroupId } = selector;
+    const groups = await locked(ofGroup(trx, GROUPS, resourceGroupId, dialect).select(ID), dialect);
+    if (groups.length > 0) return columns;
+    const field = `${prefix}resourceGroupId`;
+    throw new GatewayError('EG_IMPOSSIBLE', `There is no resource group ${resourceGroupId}.`, { field });
   };
 
   const insert = async (trx: Knex, selector: SelectorColumns, columns: ReadonlySet<string>): Promise<SelectorRow> => {
     const query = trx(SELECTORS).insert(selectorToRow(selector, columns));
-    if (!columns.has('id')) {
-      await query;
-      return { ...selector, id: null };
-    }
-    const [response] = dialect === 'mysql' ? await query : await query.returning('id');
-    return { ...selector, id: Number(dialect === 'mysql' ? response : (response as unknown as RawRow).id) };
+    if (columns.has('id')) return { ...selector, id: await inserted(query, 'id', dialect) };
+    await query;
+    return { ...selector, id: null };
   };
 
   /** Condition for rows equal in all columns; null if a wanted value has no column, so that no row can be equal. */
@@ -368,28 +347,24 @@ export function selectors(tables: ResourceGroupTables) {
     };
   };
 
-  const created = async (
-    trx: Knex,
-    selector: SelectorColumns,
-    columns: ReadonlySet<string>,
-  ): Promise<Changed<SelectorRow>> => ({ row: await insert(trx, selector, columns), warnings: [], before: null });
-
   /** Turns every row equal to `current` into `update`; creates `update` where it is missing. */
   const replace = async (
     trx: Knex,
     current: SelectorRow,
     update: SelectorColumns,
     columns: ReadonlySet<string>,
-  ): Promise<Changed<SelectorRow>> => {
+  ): Promise<Stored<'Selector', SelectorRow>> => {
     const equal = equalTo(trx, current, columns);
     const rows: RawRow[] = equal === null ? [] : await locked(trx(SELECTORS).select('*').where(equal), dialect);
     const [first] = rows;
-    if (equal === null || first === undefined) return created(trx, update, columns);
+    if (equal === null || first === undefined) {
+      return writeOf('Selector', null, await insert(trx, update, columns));
+    }
     await trx(SELECTORS).where(equal).update(selectorToRow(update, columns));
-    const id = rows.length === 1 && rows[0]?.id != null ? Number(rows[0].id) : null;
-    const warnings =
-      rows.length === 1 ? [] : [`${rows.length} selectors were equal to current; all of them were changed.`];
-    return { row: { ...update, id }, warnings, before: selectorFromRow(first) };
+    const isOne = rows.length === 1;
+    const warnings = isOne ? [] : [`${rows.length} selectors were equal to current; all of them were changed.`];
+    const before = selectorFromRow(first);
+    return writeOf('Selector', before, { ...update, id: isOne ? before.id : null }, warnings);
   };
 
   return {
@@ -401,45 +376,33 @@ export function selectors(tables: ResourceGroupTables) {
         return ((await query) as RawRow[]).map(selectorFromRow);
       }),
     /** Rejects with EG_CONFLICT where there is no group at all, EG_IMPOSSIBLE for an unknown one or a column that the table does not have. */
-    create: (selector: NewSelector) =>
-      inTransaction(tables, async (trx): Promise<Written<SelectorRow>> => {
-        const columns = await columnsOf(trx);
-        requireSelectorColumns(selector, columns, '');
-        const { resourceGroupId: groupId } = selector;
-        if (groupId !== null) {
-          await requireGroup(trx, groupId, 'resourceGroupId');
-          return { row: await insert(trx, { ...selector, resourceGroupId: groupId }, columns), warnings: [] };
-        }
-        const newest = await locked(trx(GROUPS).select(ID, 'name').orderBy(ID, 'desc').limit(1), dialect);
-        const group: RawRow | undefined = newest[0];
-        if (group === undefined) {
+    create: ({ resourceGroupId: id, ...selector }: NewSelector) =>
+      inTransaction(tables, async (trx) => {
+        const query = trx(GROUPS).select(ID, 'name').orderBy(ID, 'desc').limit(1);
+        const [newest]: RawRow[] = id === null ? await locked(query, dialect) : [];
+        if (id === null && newest === undefined) {
           const message = 'There is no resource group that the selector could point to; create one first.';
           throw new GatewayError('EG_CONFLICT', message, { field: 'resourceGroupId' });
         }
-        const resourceGroupId = Number(group[ID]);
-        const row = await insert(trx, { ...selector, resourceGroupId }, columns);
-        return { row, warnings: [newestGroupWarning(resourceGroupId, String(group.name))] };
+        const columns = { ...selector, resourceGroupId: id ?? Number(newest?.[ID]) };
+        const row = await insert(trx, columns, await columnsFor(trx, columns, ''));
+        const warning = `No resourceGroupId was sent; the selector points to the newest group, ${row.resourceGroupId} (${newest?.name}).`;
+        return writeOf('Selector' as const, null, row, newest === undefined ? [] : [warning]);
       }),
-    /** Every row equal to `current` becomes `update`; without one, `update` is created. */
-    update: (current: SelectorRow, update: SelectorColumns) =>
-      inTransaction(tables, async (trx) => {
-        const columns = await columnsOf(trx);
-        requireSelectorColumns(update, columns, 'update.');
-        await requireGroup(trx, update.resourceGroupId, 'update.resourceGroupId');
-        return replace(trx, current, update, columns);
-      }),
+    /**
+     * Every row equal to `current` becomes `update`; without one, `update` is created.
+     * @param prefix of fields of `update` in messages
+     */
+    update: (current: SelectorRow, update: SelectorColumns, prefix = 'update.') =>
+      inTransaction(tables, async (trx) => replace(trx, current, update, await columnsFor(trx, update, prefix))),
     /** Overwrites the first selector of its group, or creates it (docs/compatibility.md#entities). */
     replaceFirst: (selector: SelectorColumns) =>
-      inTransaction(tables, async (trx) => {
-        const columns = await columnsOf(trx);
-        requireSelectorColumns(selector, columns, '');
-        await requireGroup(trx, selector.resourceGroupId, 'resourceGroupId');
-        const ofGroup = trx(SELECTORS)
-          .select('*')
-          .where(idEquals(trx, ID, selector.resourceGroupId, dialect));
-        const [first]: RawRow[] = await locked(ofGroup.orderBy('priority', 'desc').limit(1), dialect);
+      inTransaction(tables, async (trx): Promise<Stored<'Selector', SelectorRow>> => {
+        const columns = await columnsFor(trx, selector, '');
+        const present = ofGroup(trx, SELECTORS, selector.resourceGroupId, dialect).select('*');
+        const [first]: RawRow[] = await locked(present.orderBy('priority', 'desc').limit(1), dialect);
         if (first !== undefined) return replace(trx, selectorFromRow(first), selector, columns);
-        return created(trx, selector, columns);
+        return writeOf('Selector', null, await insert(trx, selector, columns));
       }),
     /** Deletes every equal row; returns their number. */
     delete: (selector: SelectorRow) =>
@@ -448,10 +411,6 @@ export function selectors(tables: ResourceGroupTables) {
         return equal === null ? 0 : trx(SELECTORS).where(equal).delete();
       }),
   };
-}
-
-function newestGroupWarning(id: number, name: string): string {
-  return `No resourceGroupId was sent; the selector points to the newest group, ${id} (${name}).`;
 }
 
 /**
@@ -465,11 +424,7 @@ const sameText: Readonly<Record<Dialect, string>> = {
 };
 
 /** Rejects values of columns that the table does not have. @param prefix of the field in the message */
-export function requireSelectorColumns(
-  selector: Readonly<Record<SelectorText, string | null>>,
-  columns: ReadonlySet<string>,
-  prefix: string,
-): void {
+export function requireSelectorColumns(selector: SelectorTexts, columns: ReadonlySet<string>, prefix: string): void {
   for (const [field, column] of texts) {
     if (selector[field] === null || columns.has(column)) continue;
     const message = `${prefix}${field} has no place: selectors lacks the column ${column}, which the engine's own migrations add.`;
@@ -483,9 +438,8 @@ export function selectorToRow(selector: SelectorColumns, columns: ReadonlySet<st
 }
 
 export function selectorFromRow(row: RawRow): SelectorRow {
-  const values = texts.map(([field, column]) => [field, row[column] ?? null]);
   return {
-    ...(Object.fromEntries(values) as Record<SelectorText, string | null>),
+    ...(Object.fromEntries(texts.map(([field, column]) => [field, row[column] ?? null])) as SelectorTexts),
     resourceGroupId: Number(row[ID]),
     priority: Number(row.priority),
     id: row.id == null ? null : Number(row.id),

@@ -1,8 +1,62 @@
+import { type Static, type TSchema, Type } from 'typebox';
+import type { ResourceKey } from '../../model/resource.ts';
 import { conditionState, ready, type State, type StatusDraft, type StatusView, statusDraft } from '../outcome.ts';
 import type { GroupsOutcome } from './groupsProgram.ts';
-import { databaseTitle, type GroupTargetState } from './groupTargets.ts';
 
-const MAX_LISTED = 5;
+const list = <T extends TSchema>(items: T, description: string) =>
+  Type.Array(items, { description, 'x-kubernetes-list-type': 'atomic' });
+const rows = (description: string) => Type.Integer({ format: 'int32', description });
+
+const Drift = Type.Object(
+  {
+    at: Type.String({ format: 'date-time', description: 'When it was noticed.' }),
+    repaired: Type.Boolean({ description: 'Whether it was put right.' }),
+    rows: rows('How many rows differed.'),
+    differences: list(Type.String(), 'Some of them in words.'),
+  },
+  { description: 'What somebody else changed since that generation was applied.' },
+);
+/** External changes of declared rows. */
+export type GroupDrift = Static<typeof Drift>;
+
+const DatabaseState = Type.Object(
+  {
+    name: Type.Optional(Type.String({ description: "As useSchema names it; left out for the gateway's own." })),
+    environment: Type.String({ description: 'Environment of the groups.' }),
+    appliedGeneration: Type.Optional(
+      Type.Integer({ format: 'int64', description: 'Generation of the spec that is in the tables.' }),
+    ),
+    groups: rows('Rows of groups.'),
+    selectors: rows('Rows of selectors.'),
+    drift: Type.Optional(Drift),
+    failure: Type.Optional(Type.String({ description: 'Why the present generation is not there.' })),
+  },
+  { description: 'One database.' },
+);
+/** A database in the status. */
+export type DatabaseState = Static<typeof DatabaseState>;
+
+export const statusProperties = { databases: list(DatabaseState, 'What is in the tables, by database.') };
+
+/** A database in the status, and the reason of its failure as conditions have it. */
+export interface GroupTargetState extends DatabaseState {
+  readonly reason?: string;
+}
+
+/** The state of a database among those of a resource. @param database null: the gateway's own */
+export function databaseState<S extends DatabaseState>(
+  states: readonly S[],
+  database: string | null,
+  environment: string,
+): S | undefined {
+  return states.find((each) => (each.name ?? null) === database && each.environment === environment);
+}
+
+/** States of the groups that resources declare. */
+export interface GroupTargets {
+  /** By database; null: not tried yet. */
+  of(key: ResourceKey): readonly GroupTargetState[] | null;
+}
 
 export function groupsStatus(
   outcome: GroupsOutcome,
@@ -12,35 +66,23 @@ export function groupsStatus(
   const states = targets.of(outcome.key);
   const applied = appliedState(outcome, states);
   const own = ready(acceptance, stored);
-  const isReady = own.status === 'True';
-  return statusDraft(outcome, acceptance, states === null ? {} : { databases: states.map(databaseField) }, {
-    Applied: applied,
-    Drift: driftState(states ?? []),
-    Ready: !isReady
-      ? own
-      : applied.status === 'True'
-        ? { ...own, message: 'accepted, and in the tables of the engines' }
-        : applied,
-  });
+  const message = 'accepted, and in the tables of the engines';
+  const all = own.status !== 'True' ? own : applied.status === 'True' ? { ...own, message } : applied;
+  const fields = states === null ? {} : { databases: states.map(({ reason: _, ...state }) => state) };
+  return statusDraft(outcome, acceptance, fields, { Applied: applied, Drift: driftState(states ?? []), Ready: all });
 }
 
 function appliedState(
   { acceptance, paused, resource }: GroupsOutcome,
   states: readonly GroupTargetState[] | null,
 ): State {
-  if (acceptance.status !== 'True') {
-    return { ...acceptance, message: 'what was applied before stays in the tables' };
-  }
+  if (acceptance.status !== 'True') return { ...acceptance, message: 'what was applied before stays in the tables' };
   if (paused) return conditionState('Unknown', 'Paused', 'nothing is written while the resource is paused');
   if (states === null) return conditionState('Unknown', 'Pending', 'the tables are not written yet');
-  const failed = states.filter(({ failure }) => failure !== null);
-  const [first] = failed;
-  if (first?.failure != null) {
-    const listed = failed
-      .slice(0, MAX_LISTED)
-      .map(({ database, failure }) => `${databaseTitle(database)}: ${failure?.message}`);
-    const more = failed.length > MAX_LISTED ? `; ${failed.length - MAX_LISTED} more` : '';
-    return conditionState('False', first.failure.reason, `${listed.join('; ')}${more}`);
+  const failed = states.filter(({ failure }) => failure !== undefined);
+  if (failed.length > 0) {
+    const message = failed.map((state) => `${titleOf(state)}: ${state.failure}`).join('; ');
+    return conditionState('False', failed[0]?.reason ?? 'NotPossible', message);
   }
   const count = states.length === 1 ? 'one database' : `${states.length} databases`;
   const message = `generation ${resource.metadata.generation} is in the tables of ${count}`;
@@ -48,72 +90,16 @@ function appliedState(
 }
 
 function driftState(states: readonly GroupTargetState[]): State | null {
-  const drifted = states.filter(({ drift }) => drift !== null && !drift.repaired);
-  const [last] = drifted.length > 0 ? drifted : states.filter(({ drift }) => drift !== null);
-  if (last?.drift == null) return states.length === 0 ? null : inStep;
-  const { at, count, differences } = last.drift;
+  if (states.length === 0) return null;
+  const drifted = states.filter(({ drift }) => drift !== undefined);
+  const state = drifted.find(({ drift }) => drift?.repaired === false) ?? drifted[0];
+  if (state?.drift === undefined) return conditionState('False', 'InStep', 'nobody else changed what is declared');
+  const { at, rows: count, differences, repaired } = state.drift;
   const more = count > differences.length ? `, and ${count - differences.length} more` : '';
-  const what = `${databaseTitle(last.database)}: ${differences.join('; ')}${more}`;
-  return drifted.length > 0
-    ? conditionState('True', 'Changed', `somebody else changed ${what}; put it back, or declare it (noticed ${at})`)
-    : conditionState('False', 'Repaired', `somebody else had changed ${what}; put right ${at}`);
+  const what = `${titleOf(state)}: ${differences.join('; ')}${more}`;
+  return repaired
+    ? conditionState('False', 'Repaired', `somebody else had changed ${what}; put right ${at}`)
+    : conditionState('True', 'Changed', `somebody else changed ${what}; put it back, or declare it (noticed ${at})`);
 }
 
-const inStep = conditionState('False', 'InStep', 'nobody else changed what is declared');
-
-function databaseField({
-  database,
-  environment,
-  appliedGeneration,
-  groups,
-  selectors,
-  drift,
-  failure,
-}: GroupTargetState) {
-  return {
-    ...(database === null ? {} : { name: database }),
-    environment,
-    ...(appliedGeneration === null ? {} : { appliedGeneration }),
-    groups,
-    selectors,
-    ...(drift === null
-      ? {}
-      : { drift: { at: drift.at, repaired: drift.repaired, rows: drift.count, differences: drift.differences } }),
-    ...(failure === null ? {} : { failure: failure.message }),
-  };
-}
-
-const integer = (format: 'int32' | 'int64', description: string) => ({ type: 'integer', format, description });
-const text = (description: string) => ({ type: 'string', description });
-const list = (description: string, items: object) => ({
-  ...{ type: 'array', description, 'x-kubernetes-list-type': 'atomic', items },
-});
-const object = (description: string, required: readonly string[], properties: object) => ({
-  ...{ type: 'object', description, required, properties },
-});
-
-const driftProperty = object(
-  'What somebody else changed since that generation was applied.',
-  ['at', 'repaired', 'rows', 'differences'],
-  {
-    at: { type: 'string', format: 'date-time', description: 'When it was noticed.' },
-    repaired: { type: 'boolean', description: 'Whether it was put right.' },
-    rows: integer('int32', 'How many rows differed.'),
-    differences: list('Some of them in words.', { type: 'string' }),
-  },
-);
-
-export const statusProperties = {
-  databases: list(
-    'What is in the tables, by database.',
-    object('One database.', ['environment', 'groups', 'selectors'], {
-      name: text("As useSchema names it; left out for the gateway's own."),
-      environment: text('Environment of the groups.'),
-      appliedGeneration: integer('int64', 'Generation of the spec that is in the tables.'),
-      groups: integer('int32', 'Rows of groups.'),
-      selectors: integer('int32', 'Rows of selectors.'),
-      drift: driftProperty,
-      failure: text('Why the present generation is not there.'),
-    }),
-  ),
-};
+const titleOf = ({ name }: GroupTargetState): string => name ?? "the gateway's own database";

@@ -10,7 +10,7 @@ import {
 import { type GroupsOutcome, GroupsProgram } from './groupsProgram.ts';
 import { groupsStatus, statusProperties } from './groupsStatus.ts';
 import { RESOURCE_GROUP_CONFIGURATION, RESOURCE_GROUP_CONFIGURATIONS, ResourceGroupConfigurationSpec } from './spec.ts';
-import { groupsProblems, groupsWarnings } from './validation.ts';
+import { checkGroupsSpec } from './validation.ts';
 
 /** Resource groups of engines (docs/resource-groups.md#as-a-resource). */
 export const resourceGroupConfiguration: ResourceKind<GroupsOutcome> = {
@@ -39,7 +39,7 @@ export const resourceGroupConfiguration: ResourceKind<GroupsOutcome> = {
     why: 'Resource groups are followed; REST writes to groups of a resource apply (patch) it.',
   },
   gauge: { name: 'resource_group_configurations', help: 'Resources that declare resource groups.' },
-  specProblems: groupsProblems,
+  specProblems: (spec) => checkGroupsSpec(spec).problems,
   findings,
   exported,
   program: (settings) => new GroupsProgram(settings),
@@ -48,12 +48,9 @@ export const resourceGroupConfiguration: ResourceKind<GroupsOutcome> = {
 
 /** Warnings about a valid ResourceGroupConfiguration. */
 function findings({ spec }: CheckedManifest): readonly ManifestFinding[] {
-  if (groupsProblems(spec).length > 0) return [];
-  return groupsWarnings(spec, true).map(({ field, message }) => ({
-    severity: 'warning',
-    message: `${field} ${message}`,
-    at: field,
-  }));
+  const { problems, warnings } = checkGroupsSpec(spec, Infinity);
+  if (problems.length > 0) return [];
+  return warnings.map(({ field, message }) => ({ severity: 'warning', message: `${field} ${message}`, at: field }));
 }
 
 /** Resource groups of an environment and database as a resource. */

@@ -1,7 +1,13 @@
 import { type Static, type TSchema, Type } from 'typebox';
 import { cel } from '../../model/cel.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
-import type { FileGroup, FileSelector } from '../../model/groupsFile/groupFields.ts';
+import {
+  type FileGroup,
+  type FileSelector,
+  fileGroupFields,
+  fileSelectorSchema,
+  MAX_INT,
+} from '../../model/groupsFile/groupFields.ts';
 import type { Resource } from '../../model/resource.ts';
 import { closedObject, optionalChoice, optionalFlag, optionalInteger, optionalText } from '../fields/spec.ts';
 
@@ -13,29 +19,6 @@ export const MAX_LEVELS = 8;
 const MAX_DATABASES = 32;
 const MAX_GROUPS = 10_000;
 const MAX_SELECTORS = 10_000;
-/** Largest value of the engine's integers. */
-const MAX_INT = 2_147_483_647;
-
-const count = (description: string) => optionalInteger(0, MAX_INT, description);
-const text = (maxLength: number, description: string) => optionalText(description, { maxLength });
-
-const groupFields = {
-  name: Type.String({
-    minLength: 1,
-    maxLength: 250,
-    description: `Name without dots; variables such as \${USER} stand for what the query has.`,
-  }),
-  softMemoryLimit: text(128, 'Percentage of the memory such as 80%, or a size such as 5GB.'),
-  maxQueued: count('Queries that may wait; 0 by default.'),
-  softConcurrencyLimit: count('Running queries beyond which the group yields to others.'),
-  hardConcurrencyLimit: count('Queries that may run.'),
-  maxRunning: count('Former name of hardConcurrencyLimit.'),
-  schedulingPolicy: text(128, 'fair, weighted, weighted_fair or query_priority.'),
-  schedulingWeight: optionalInteger(1, MAX_INT, 'Weight among the groups of the parent.'),
-  jmxExport: optionalFlag("Whether the engine shows the group's figures by JMX."),
-  softCpuLimit: text(128, 'CPU time of a quota period beyond which the group is slowed.'),
-  hardCpuLimit: text(128, 'CPU time of a quota period beyond which no query starts.'),
-};
 
 /** A group with what may be below it. @param level of the deepest one, 1 */
 function groupSchema(level: number): TSchema {
@@ -47,7 +30,7 @@ function groupSchema(level: number): TSchema {
         })
       : Type.Array(groupSchema(level - 1), { maxItems: MAX_GROUPS, description: 'Groups below it.' });
   return Type.Object(
-    { ...groupFields, subGroups: Type.Optional(below) },
+    { ...fileGroupFields, subGroups: Type.Optional(below) },
     {
       additionalProperties: false,
       description: 'A resource group of the engine.',
@@ -69,45 +52,6 @@ function groupSchema(level: number): TSchema {
     },
   );
 }
-
-const range = (what: string) =>
-  Type.Optional(
-    closedObject(
-      { min: text(128, 'Least value, which belongs to it.'), max: text(128, 'Greatest value, which belongs to it.') },
-      `Range of the ${what} that the client estimates.`,
-    ),
-  );
-const regex = (what: string, maxLength = 512) =>
-  text(maxLength, `Regular expression (Java's syntax) that the ${what} must match whole.`);
-
-const Selector = closedObject(
-  {
-    user: regex('user'),
-    userGroup: regex('name of a group of the user', 2_048),
-    originalUser: regex('original user'),
-    authenticatedUser: regex('authenticated user'),
-    source: regex('source'),
-    queryType: text(
-      512,
-      'SELECT, EXPLAIN, DESCRIBE, INSERT, UPDATE, DELETE, MERGE, ANALYZE, ALTER_TABLE_EXECUTE or DATA_DEFINITION.',
-    ),
-    clientTags: Type.Optional(
-      Type.Array(Type.String({ maxLength: 512 }), { maxItems: 256, description: 'Tags that the query must have.' }),
-    ),
-    selectorResourceEstimate: Type.Optional(
-      closedObject(
-        { executionTime: range('run time'), cpuTime: range('CPU time'), peakMemory: range('memory') },
-        'Estimates that the client must send.',
-      ),
-    ),
-    group: Type.String({
-      minLength: 1,
-      maxLength: 4_096,
-      description: 'Path of the group that takes the query, such as global.adhoc.',
-    }),
-  },
-  'Which queries a group takes: all conditions that are set must hold.',
-);
 
 const ownFields = {
   environment: Type.String({
@@ -139,7 +83,9 @@ const ownFields = {
     MAX_INT,
     'Priority of the first selector; each further one is one lower. As many as there are selectors by default. It orders selectors of several resources, and of rows without one.',
   ),
-  cpuQuotaPeriod: text(255, 'Period of the CPU limits, such as 1h; of all groups of a database.'),
+  cpuQuotaPeriod: optionalText('Period of the CPU limits, such as 1h; of all groups of a database.', {
+    maxLength: 255,
+  }),
   gatewayClassName: Type.Optional(GatewayClassName),
 };
 
@@ -148,7 +94,7 @@ export const ResourceGroupConfigurationSpec = closedObject(
   {
     ...ownFields,
     rootGroups: Type.Array(groupSchema(MAX_LEVELS), { maxItems: MAX_GROUPS, description: 'Groups without a parent.' }),
-    selectors: Type.Array(Selector, {
+    selectors: Type.Array(fileSelectorSchema(), {
       maxItems: MAX_SELECTORS,
       description: 'Which group takes a query: the first selector that matches.',
     }),

@@ -1,61 +1,54 @@
 import type { Problem } from '../../model/errors.ts';
-import { checkGroupsFile, type GroupsFileCheck } from '../../model/groupsFile/groupsFile.ts';
-import { isRecord } from '../../model/record.ts';
+import { checkGroupsFile } from '../../model/groupsFile/groupsFile.ts';
 import { compileCheck } from '../../model/validation.ts';
 import { MAX_LEVELS, ResourceGroupConfigurationSpec } from './spec.ts';
 
 const checkSpec = compileCheck(ResourceGroupConfigurationSpec, 'spec');
-
-/** Fields of the engine's file that its tables have no column for. */
-const withoutColumn = new Set(['hardPhysicalDataScanLimit', 'physicalDataScanQuotaPeriod']);
 const jsonWidths = { clientTags: 512, selectorResourceEstimate: 1_024 } as const;
 
+/** Problems and warnings of a spec, as with a file of the engine (docs/resource-groups.md#checking-a-file). */
+interface SpecCheck {
+  /** Null: it has mistakes. */
+  readonly spec: ResourceGroupConfigurationSpec | null;
+  readonly problems: readonly Problem[];
+  readonly warnings: readonly Problem[];
+}
+
 /**
- * Mistakes in the spec of a ResourceGroupConfiguration, as with a file of the engine
- * (docs/resource-groups.md#checking-a-file).
+ * Checks the spec of a ResourceGroupConfiguration.
+ * @param maxCompared selectors are compared with each other if they are no more, which takes time
  */
-export function groupsProblems(spec: unknown): readonly Problem[] {
-  const checked = checkSpec(spec);
-  if (!checked.ok) return checked.problems.map(better);
-  const { selectors, databases = [], firstPriority } = spec as ResourceGroupConfigurationSpec;
-  const problems: Problem[] = [];
+export function checkGroupsSpec(value: unknown, maxCompared = 0): SpecCheck {
+  const checked = checkSpec(value);
+  if (!checked.ok) return { spec: null, problems: checked.problems.map(better), warnings: [] };
+  const spec = checked.value as unknown as ResourceGroupConfigurationSpec;
+  const { rootGroups, selectors, cpuQuotaPeriod, databases = [], firstPriority } = spec;
+  const own: Problem[] = [];
   if (new Set(databases).size < databases.length) {
-    problems.push({ field: 'spec.databases', message: 'must not hold a name twice' });
+    own.push({ field: 'databases', message: 'must not hold a name twice' });
   }
   if (firstPriority !== undefined && firstPriority < selectors.length) {
-    const message = `must be at least ${selectors.length}, the number of selectors`;
-    problems.push({ field: 'spec.firstPriority', message });
+    own.push({ field: 'firstPriority', message: `must be at least ${selectors.length}, the number of selectors` });
   }
   for (const [index, selector] of selectors.entries()) {
-    for (const field of ['clientTags', 'selectorResourceEstimate'] as const) {
-      const most = jsonWidths[field];
-      if (selector[field] === undefined || JSON.stringify(selector[field]).length <= most) continue;
-      problems.push({
-        field: `spec.selectors[${index}].${field}`,
-        message: `must have at most ${most} characters as JSON, which the engine's table has room for`,
-      });
+    for (const name of ['clientTags', 'selectorResourceEstimate'] as const) {
+      if ((JSON.stringify(selector[name]) ?? '').length <= jsonWidths[name]) continue;
+      const message = `must have at most ${jsonWidths[name]} characters as JSON, which the engine's table has room for`;
+      own.push({ field: `selectors[${index}].${name}`, message });
     }
   }
-  return [...problems, ...checkedFile(spec, false).problems];
-}
-
-/** Warnings about a spec. @param withShadows as in `checkGroupsFile` */
-export function groupsWarnings(spec: unknown, withShadows: boolean): readonly Problem[] {
-  return checkedFile(spec, withShadows).warnings;
-}
-
-function checkedFile(spec: unknown, withShadows: boolean): GroupsFileCheck {
-  if (!isRecord(spec)) return { problems: [], warnings: [] };
-  const { rootGroups, selectors, cpuQuotaPeriod } = spec;
-  const file = { rootGroups, selectors, ...(cpuQuotaPeriod === undefined ? {} : { cpuQuotaPeriod }) };
-  const { problems, warnings } = checkGroupsFile(file, withShadows);
+  const file = checkGroupsFile(
+    { rootGroups, selectors, ...(cpuQuotaPeriod === undefined ? {} : { cpuQuotaPeriod }) },
+    selectors.length <= maxCompared,
+  );
   const within = ({ field, message }: Problem): Problem => ({ field: `spec.${field}`, message });
-  return { problems: problems.map(within), warnings: warnings.map(within) };
+  const problems = [...own, ...file.problems].map(within);
+  return { spec: problems.length === 0 ? spec : null, problems, warnings: file.warnings.map(within) };
 }
 
 function better({ field, message }: Problem): Problem {
   const name = field.split('.').at(-1) ?? '';
-  if (withoutColumn.has(name) && message === 'is not a known field') {
+  if (/^(?:hardPhysicalDataScanLimit|physicalDataScanQuotaPeriod)$/.test(name) && message === 'is not a known field') {
     return { field, message: "has no column in the tables that engines read; the engine's file alone has it" };
   }
   if (name === 'subGroups' && message === 'must have at most 0 entries') {

@@ -12,8 +12,12 @@ export function groupSegmentProblem(name: string): string | null {
   if (/[${}]/.test(name.replaceAll(variable, ''))) {
     return `must hold $, { and } only in variables such as \${USER}`;
   }
+  return controlProblem(name);
+}
+
+export function controlProblem(text: string): string | null {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what it looks for
-  return /[\x00-\x1f\x7f]/.test(name) ? 'must not hold control characters' : null;
+  return /[\x00-\x1f\x7f]/.test(text) ? 'must not hold control characters' : null;
 }
 
 /**

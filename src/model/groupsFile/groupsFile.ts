@@ -1,17 +1,18 @@
 import { engineDurationMs, engineSizeBytes } from '../engineUnits.ts';
 import type { Problem } from '../errors.ts';
-import { isQueryType, queryTypes } from '../selector.ts';
 import {
   checkFileGroup,
   checkFileSelector,
   checkGroupsFileFields,
+  contradictions,
   type FileGroup,
   type FileSelector,
-  resourceEstimates,
+  limitsOf,
+  selectorProblems,
+  valueProblems,
 } from './groupFields.ts';
 import { groupSegmentProblem, variablesOf } from './groupName.ts';
-import { FileGroupTree } from './groupTree.ts';
-import { memoryLimitProblem, percentage } from './memoryLimit.ts';
+import { percentage } from './memoryLimit.ts';
 import { shadowWarnings } from './shadowedSelectors.ts';
 
 /** Maximum depth of groups; each level is a part of a name that users read. */
@@ -51,7 +52,6 @@ interface Parent {
   readonly path: string;
 }
 
-const policies = ['fair', 'weighted', 'weighted_fair', 'query_priority'];
 const hasWeights = (policy: string | null): boolean => policy === 'weighted' || policy === 'weighted_fair';
 const policyOf = ({ schedulingPolicy }: FileGroup): string | null => schedulingPolicy?.toLowerCase() ?? null;
 const hardLimit = ({ hardConcurrencyLimit, maxRunning }: FileGroup): number | null =>
@@ -60,11 +60,16 @@ const hardLimit = ({ hardConcurrencyLimit, maxRunning }: FileGroup): number | nu
 class FileCheck {
   readonly problems: Problem[] = [];
   readonly warnings: Problem[] = [];
-  readonly #tree = new FileGroupTree();
+  /** Groups by path. */
+  readonly #places = new Map<string, { readonly at: string; readonly hasSubGroups: boolean; isUsed: boolean }>();
   #isWhole = true;
 
-  #reject(field: string, message: string | null): void {
-    if (message !== null) this.problems.push({ field, message });
+  #reject(field: string, message: string): void {
+    this.problems.push({ field, message });
+  }
+
+  #rejectWithin(at: string, problems: readonly Problem[]): void {
+    for (const { field, message } of problems) this.#reject(field === '' ? at : `${at}.${field}`, message);
   }
 
   #warn(field: string, message: string): void {
@@ -92,12 +97,11 @@ class FileCheck {
       const checked = checkFileGroup(value);
       if (!checked.ok) {
         this.#isWhole = false;
-        for (const problem of checked.problems) this.#reject(within(at, problem.field), problem.message);
+        this.#rejectWithin(at, checked.problems);
         continue;
       }
       const group = checked.value;
       groups.push(group);
-      this.#reject(`${at}.name`, groupSegmentProblem(group.name));
       if (names.has(group.name)) {
         this.#reject(`${at}.name`, `is ${JSON.stringify(group.name)}, as another group's ${placeText(parent)}`);
       }
@@ -105,7 +109,7 @@ class FileCheck {
       this.#limits(at, group, parent, hasPeriod);
       const path = parent === null ? group.name : `${parent.path}.${group.name}`;
       const subGroups = group.subGroups ?? [];
-      this.#tree.add(path, at, subGroups.length > 0);
+      if (!this.#places.has(path)) this.#places.set(path, { at, hasSubGroups: subGroups.length > 0, isUsed: false });
       if (depth === MAX_DEPTH && subGroups.length > 0) {
         this.#isWhole = false;
         this.#reject(`${at}.subGroups`, `must not be nested deeper than ${MAX_DEPTH} groups`);
@@ -117,32 +121,21 @@ class FileCheck {
   }
 
   #limits(at: string, group: FileGroup, parent: Parent | null, hasPeriod: boolean): void {
-    const { softMemoryLimit = null, softConcurrencyLimit = null, softCpuLimit = null, hardCpuLimit = null } = group;
-    if (softMemoryLimit !== null) this.#reject(`${at}.softMemoryLimit`, memoryLimitProblem(softMemoryLimit));
     const hard = hardLimit(group);
-    if (hard === null) this.#reject(`${at}.hardConcurrencyLimit`, 'is required');
-    if (hard !== null && softConcurrencyLimit !== null && softConcurrencyLimit > hard) {
-      this.#reject(`${at}.softConcurrencyLimit`, `is ${softConcurrencyLimit}, more than hardConcurrencyLimit ${hard}`);
+    // Without a hard limit no soft one is above it.
+    const limits = { ...limitsOf(group), hardConcurrencyLimit: hard ?? Infinity };
+    this.#rejectWithin(at, valueProblems(limits));
+    for (const name of ['softCpuLimit', 'hardCpuLimit'] as const) {
+      if (hasPeriod || limits[name] === null || engineDurationMs(limits[name]) === null) continue;
+      this.#reject(`${at}.${name}`, 'needs cpuQuotaPeriod, the period that it is about');
     }
+    if (hard === null) this.#reject(`${at}.hardConcurrencyLimit`, 'is required');
+    this.#rejectWithin(at, contradictions(limits));
     if (group.hardConcurrencyLimit != null && group.maxRunning != null) {
       this.#warn(`${at}.maxRunning`, 'has no effect beside hardConcurrencyLimit, whose former name it is');
     }
     if (group.maxQueued == null) {
       this.#warn(`${at}.maxQueued`, 'is missing: 0, so that a query that cannot run at once is refused');
-    }
-    if (policyOf(group) !== null && !policies.includes(policyOf(group) ?? '')) {
-      this.#reject(`${at}.schedulingPolicy`, `must be one of ${policies.join(', ')}`);
-    }
-    const times = { softCpuLimit, hardCpuLimit };
-    for (const [name, text] of Object.entries(times)) {
-      if (text === null) continue;
-      if (engineDurationMs(text) === null) this.#reject(`${at}.${name}`, 'must be a duration such as 30m or 1h');
-      else if (!hasPeriod) this.#reject(`${at}.${name}`, 'needs cpuQuotaPeriod, the period that it is about');
-    }
-    if (softCpuLimit !== null && hardCpuLimit === null) {
-      this.#reject(`${at}.hardCpuLimit`, 'is required where softCpuLimit is given');
-    } else if ((engineDurationMs(softCpuLimit ?? '0s') ?? 0) > (engineDurationMs(hardCpuLimit ?? '') ?? Infinity)) {
-      this.#reject(`${at}.softCpuLimit`, `is ${softCpuLimit}, more than hardCpuLimit ${hardCpuLimit}`);
     }
     if (group.hardPhysicalDataScanLimit != null) {
       if (engineSizeBytes(group.hardPhysicalDataScanLimit) === null) {
@@ -208,7 +201,7 @@ class FileCheck {
       const at = `selectors[${index}]`;
       const checked = checkFileSelector(value);
       if (!checked.ok) {
-        for (const problem of checked.problems) this.#reject(within(at, problem.field), problem.message);
+        this.#rejectWithin(at, checked.problems);
         continue;
       }
       this.#selector(at, checked.value);
@@ -218,25 +211,15 @@ class FileCheck {
     if (this.problems.length > 0) return;
     if (values.length === 0) this.#warn('selectors', 'is empty: the engine refuses every query');
     if (withShadows) this.warnings.push(...shadowWarnings(selectors));
-    for (const { at, path } of this.#tree.unused()) {
+    for (const [path, { at, isUsed }] of this.#places) {
+      // Below a group without selectors the group itself is enough.
+      if (isUsed || this.#places.get(pathsTo(path).at(-2) ?? '')?.isUsed === false) continue;
       this.#warn(at, `has no selector that leads to ${JSON.stringify(path)}, or below it: no query runs in it`);
     }
   }
 
   #selector(at: string, selector: FileSelector): void {
-    if (selector.queryType != null && !isQueryType(selector.queryType)) {
-      this.#reject(`${at}.queryType`, `must be one of ${queryTypes.join(', ')}`);
-    }
-    const estimate = selector.selectorResourceEstimate ?? {};
-    for (const [name, read, what] of resourceEstimates) {
-      const range = estimate[name] ?? {};
-      for (const end of ['min', 'max'] as const) {
-        const text = range[end];
-        if (text != null && read(text) === null) {
-          this.#reject(`${at}.selectorResourceEstimate.${name}.${end}`, `must be ${what}`);
-        }
-      }
-    }
+    this.#rejectWithin(at, selectorProblems(selector));
     this.#group(at, selector);
   }
 
@@ -266,21 +249,29 @@ class FileCheck {
       );
     }
     if (!this.#isWhole) return;
-    const absent = this.#tree.absentPart(selector.group);
-    if (absent !== null) this.#reject(field, `leads nowhere: there is no group ${JSON.stringify(absent)}`);
-    else if (!this.#tree.use(selector.group)) {
+    const paths = pathsTo(selector.group);
+    const absent = paths.find((path) => !this.#places.has(path));
+    if (absent !== undefined) {
+      this.#reject(field, `leads nowhere: there is no group ${JSON.stringify(absent)}`);
+      return;
+    }
+    const places = paths.flatMap((path) => this.#places.get(path) ?? []);
+    for (const place of places) place.isUsed = true;
+    if (places.at(-1)?.hasSubGroups === true) {
       this.#warn(field, 'has sub-groups: the engine refuses its queries as soon as one of these has had a query');
     }
   }
 }
 
+/** Paths of a group and of those above it, root first. */
+function pathsTo(path: string): readonly string[] {
+  const parts = path.split('.');
+  return parts.map((_, index) => parts.slice(0, index + 1).join('.'));
+}
+
 const namingFields = ['user', 'originalUser', 'authenticatedUser', 'source'] as const;
 /** The engine's expression for named groups. */
 const namedGroup = /\(\?<([a-zA-Z][a-zA-Z0-9]*)>/g;
-
-function within(at: string, field: string): string {
-  return field === '' ? at : `${at}.${field}`;
-}
 
 function placeText(parent: Parent | null): string {
   return parent === null ? 'among the root groups' : 'under the same parent';

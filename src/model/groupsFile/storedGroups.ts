@@ -1,9 +1,17 @@
 import type { Problem } from '../errors.ts';
 import type { GlobalPropertyRow } from '../globalProperty.ts';
 import { isRecord } from '../record.ts';
-import type { ResourceGroupColumns, ResourceGroupRow } from '../resourceGroup.ts';
+import type { ResourceGroupRow } from '../resourceGroup.ts';
 import type { SelectorRow } from '../selector.ts';
-import type { FileGroup, FileSelector } from './groupFields.ts';
+import {
+  type FileGroup,
+  type FileSelector,
+  fileFieldOf,
+  fileGroup,
+  mapSelectorFields,
+  type SelectorText,
+  type SelectorTexts,
+} from './groupFields.ts';
 
 export interface GroupsFile {
   readonly cpuQuotaPeriod?: string;
@@ -26,6 +34,9 @@ export interface StoredGroups {
   readonly problems: readonly Problem[];
 }
 
+/** Name of the global property. */
+export const PERIOD = 'cpu_quota_period';
+/** Deepest nesting of groups that is followed, as in files. */
 const MAX_DEPTH = 32;
 const MAX_PROBLEMS = 100;
 
@@ -34,64 +45,67 @@ export function environmentsOf(groups: readonly ResourceGroupRow[]): readonly st
   return [...new Set(groups.flatMap(({ environment }) => environment ?? []))].sort();
 }
 
+/** The value of the period of CPU limits; null: not set. */
+export function periodOf({ properties }: Pick<GroupRows, 'properties'>): string | null {
+  return properties.find(({ name }) => name === PERIOD)?.value ?? null;
+}
+
+/** Paths of the rows of one environment by id. A row has no path if its ancestors are not all there, or if they form a cycle. */
+export function pathsOf(rows: readonly ResourceGroupRow[]): ReadonlyMap<number, string> {
+  const byId = new Map(rows.map((row) => [row.resourceGroupId, row]));
+  const paths = new Map<number, string>();
+  for (const row of rows) {
+    const names: string[] = [];
+    let above: ResourceGroupRow | undefined = row;
+    for (let depth = 0; above !== undefined && depth < MAX_DEPTH; depth += 1) {
+      names.unshift(above.name);
+      if (above.parent === null) {
+        paths.set(row.resourceGroupId, names.join('.'));
+        break;
+      }
+      above = byId.get(above.parent);
+    }
+  }
+  return paths;
+}
+
 /**
  * The tables' content for an environment, in the form of the file-based manager (Trino:
  * `DbResourceGroupConfigurationManager`).
  */
-export function storedGroups({ groups, selectors, properties }: GroupRows, environment: string): StoredGroups {
-  const own = groups.filter((group) => group.environment === environment);
+export function storedGroups(rows: GroupRows, environment: string): StoredGroups {
+  const own = rows.groups.filter((group) => group.environment === environment);
+  const paths = pathsOf(own);
   const problems: Problem[] = [];
-  const children = Map.groupBy(own, ({ parent }) => parent);
+  const placed = own.filter(({ resourceGroupId: id, name }) => {
+    if (paths.has(id)) return true;
+    const message = `(${JSON.stringify(name)}) has a parent that is not a group of the environment ${environment}, or is nested deeper than ${MAX_DEPTH} groups; it is left out`;
+    problems.push({ field: `resource group ${id}`, message });
+    return false;
+  });
+  const children = Map.groupBy(placed, ({ parent }) => parent);
+  const below = (parent: number | null): FileGroup[] =>
+    (children.get(parent) ?? []).map((row) => fileGroup(row, below(row.resourceGroupId)));
   const groupRows = new Map<string, ResourceGroupRow>();
-  const paths = new Map<number, string>();
-  const fileGroups = (parent: ResourceGroupRow | null, depth: number): FileGroup[] => {
-    const rows = children.get(parent?.resourceGroupId ?? null) ?? [];
-    if (depth > MAX_DEPTH && parent !== null && rows.length > 0) {
-      const message = `(${JSON.stringify(parent.name)}) is the parent of groups that are nested deeper than ${MAX_DEPTH} groups, which are left out`;
-      problems.push({ field: `resource group ${parent.resourceGroupId}`, message });
-      return [];
-    }
-    return rows.map((row) => {
-      const above = parent === null ? null : paths.get(parent.resourceGroupId);
-      const path = above == null ? row.name : `${above}.${row.name}`;
-      paths.set(row.resourceGroupId, path);
-      if (!groupRows.has(path)) groupRows.set(path, row);
-      return fileGroup(row, fileGroups(row, depth + 1));
-    });
-  };
-  const rootGroups = fileGroups(null, 1);
-  const isWhole = problems.length === 0;
-  for (const { resourceGroupId, name } of own) {
-    if (!isWhole || paths.has(resourceGroupId)) continue;
-    const message = `(${JSON.stringify(name)}) has a parent that is not a group of the environment ${environment}`;
-    problems.push({ field: `resource group ${resourceGroupId}`, message });
+  for (const row of placed) {
+    const path = paths.get(row.resourceGroupId) ?? '';
+    if (!groupRows.has(path)) groupRows.set(path, row);
   }
-  const selectorRows = selectors.filter(({ resourceGroupId }) => paths.has(resourceGroupId));
-  const period = properties.find(({ name }) => name === 'cpu_quota_period')?.value ?? null;
+  const selectorRows = rows.selectors.filter(({ resourceGroupId }) => paths.has(resourceGroupId));
+  const period = periodOf(rows);
   const file = {
     ...(period === null ? {} : { cpuQuotaPeriod: period }),
-    rootGroups,
+    rootGroups: below(null),
     selectors: selectorRows.map((row) => fileSelector(row, paths.get(row.resourceGroupId) ?? '', problems)),
   };
   return { file, selectorRows, groupRows, problems: problems.slice(0, MAX_PROBLEMS) };
 }
 
-export function fileGroup(
-  row: Omit<ResourceGroupColumns, 'parent' | 'environment'>,
-  subGroups: FileGroup[],
-): FileGroup {
-  const { name, softMemoryLimit, maxQueued, softConcurrencyLimit, hardConcurrencyLimit } = row;
-  const { schedulingPolicy, schedulingWeight, jmxExport, softCpuLimit, hardCpuLimit } = row;
-  return {
-    name,
-    ...withoutNulls({ softMemoryLimit }),
-    maxQueued,
-    ...withoutNulls({ softConcurrencyLimit }),
-    hardConcurrencyLimit,
-    ...withoutNulls({ schedulingPolicy, schedulingWeight, jmxExport, softCpuLimit, hardCpuLimit }),
-    ...(subGroups.length === 0 ? {} : { subGroups }),
-  };
-}
+/** Conditions that the table has as JSON, by field: true for values of the form that engines read. */
+const jsonForms: Partial<Record<SelectorText, (value: unknown) => boolean>> = {
+  clientTags: Array.isArray,
+  selectorResourceEstimate: isRecord,
+};
 
 /**
  * Converts a selector to the file's form.
@@ -99,32 +113,29 @@ export function fileGroup(
  * @param problems receives a problem for each omitted field that a file cannot represent
  */
 export function fileSelector(row: SelectorRow, group: string, problems: Problem[]): FileSelector {
-  const json = (field: 'clientTags' | 'selectorResourceEstimate', isRight: (value: unknown) => boolean): unknown => {
-    const text = row[field];
-    if (text === null) return null;
-    const value = parsed(text);
-    if (isRight(value)) return value;
-    const of = row.id === null ? `selector of ${group} with priority ${row.priority}` : `selector ${row.id}`;
-    problems.push({ field: of, message: `has a ${field} that is not of the form that engines read` });
-    return null;
-  };
-  const fields = {
-    user: row.userRegex,
-    userGroup: row.userGroupRegex,
-    originalUser: row.originalUserRegex,
-    authenticatedUser: row.authenticatedUserRegex,
-    source: row.sourceRegex,
-    queryType: row.queryType,
-    clientTags: json('clientTags', Array.isArray) as string[] | null,
-    selectorResourceEstimate: json('selectorResourceEstimate', isRecord) as FileSelector['selectorResourceEstimate'],
-  };
-  return { ...withoutNulls(fields), group };
+  const conditions: [string, unknown][] = [];
+  for (const [name, text] of Object.entries(mapSelectorFields((each) => row[each])) as [
+    SelectorText,
+    string | null,
+  ][]) {
+    if (text === null) continue;
+    const isRight = jsonForms[name];
+    const value = isRight === undefined ? text : parsed(text);
+    if (isRight === undefined || isRight(value)) conditions.push([fileFieldOf(name), value]);
+    else {
+      const of = row.id === null ? `selector of ${group} with priority ${row.priority}` : `selector ${row.id}`;
+      problems.push({ field: of, message: `has a ${name} that is not of the form that engines read` });
+    }
+  }
+  return { ...Object.fromEntries(conditions), group };
 }
 
-type WithoutNulls<T> = { [field in keyof T]?: NonNullable<T[field]> };
-
-function withoutNulls<T extends object>(fields: T): WithoutNulls<T> {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value != null)) as WithoutNulls<T>;
+/** The conditions of a selector of a file as the table has them. */
+export function selectorTexts(selector: FileSelector): SelectorTexts {
+  return mapSelectorFields((name) => {
+    const value = selector[fileFieldOf(name)] ?? null;
+    return typeof value === 'object' && value !== null ? JSON.stringify(value) : value;
+  });
 }
 
 function parsed(text: string): unknown {
