@@ -28,6 +28,10 @@ const participleNames = new RegExp(
   'g',
 );
 
+/** Words as parts of names. */
+const partsOfNames =
+  /\b(?:answer|refuse|heir|taker|kept)s?(?=[A-Z])|[a-z](?=(?:Answer|Refuse|Heir|Taker|Kept)[a-z]{0,2}(?![a-z]))/g;
+
 /** Words by name; the name is also the figure in `budgets.json`. */
 export const wording: Readonly<Record<string, Wording>> = {
   alone: { pattern: /\balone\b/gi, instead: 'only' },
@@ -64,6 +68,7 @@ export const wording: Readonly<Record<string, Wording>> = {
   },
   needs: { pattern: /\bneeds of (?:the|every)\b/gi, instead: 'dependencies of', files: EVERYWHERE },
   nobody: { pattern: /\bnobody\b/gi, instead: 'no user, or no client' },
+  name: { pattern: partsOfNames, instead: 'the term in the entry of the word', files: SOURCES },
   'of its own': { pattern: /\bof (?:its|their) own\b/gi, instead: 'dedicated, or separate' },
   'of its own accord': { pattern: /\bof its own accord\b/gi, instead: 'by itself', files: EVERYWHERE },
   participle: {

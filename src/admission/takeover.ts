@@ -19,7 +19,7 @@ export function adoptSlots(
     const most = Math.min(granted - (noted.get(key) ?? 0), count);
     if (most > 0) left.set(key, most);
   }
-  return { inherited: adopted, left };
+  return { adopted, left };
 }
 
 function countByKey(queries: readonly SlotQuery[]): ReadonlyMap<string, number> {

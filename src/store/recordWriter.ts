@@ -101,7 +101,7 @@ export class RecordWriter<R extends WrittenRecord> {
   }
 
   /** True if there is room for another record, which otherwise counts as lost. */
-  private hasRoom(): boolean {
+  private hasCapacity(): boolean {
     if (this.closed) return false;
     const isFull = this.queue.length >= 2 * this.options.settings.bufferSize;
     if (!isFull && this.characters <= 2 * MAX_MEMORY_CHARACTERS) return true;
@@ -112,7 +112,7 @@ export class RecordWriter<R extends WrittenRecord> {
   /** Never throws, never waits. */
   add(whole: R): void {
     const settings = this.options.settings;
-    if (!settings.enabled || !this.hasRoom()) return;
+    if (!settings.enabled || !this.hasCapacity()) return;
     const record = this.fit(whole);
     this.queue.push(record);
     this.characters += weight(record);

@@ -98,7 +98,7 @@ export class SlotQueryRepository extends agedTable('eg_slot_queries', 'noted') {
   takeOver(
     options: TakeoverOptions,
   ): Promise<{ readonly queries: readonly SlotQuery[]; readonly mark: number } | null> {
-    const { dead, heir, graceMs, decide } = options;
+    const { dead, successor, graceMs, decide } = options;
     return this.database.transaction(async (trx) => {
       const keys: string[] = (await trx('eg_slots').where('replica', dead).pluck('limit_key')).sort();
       for (const some of batches(keys, BATCH)) await lockCounters(trx, some);
@@ -116,11 +116,11 @@ export class SlotQueryRepository extends agedTable('eg_slot_queries', 'noted') {
         over,
         followed,
       });
-      const others = [...takeover.inherited.keys()].filter((key) => !locked.has(key)).sort();
+      const others = [...takeover.adopted.keys()].filter((key) => !locked.has(key)).sort();
       for (const some of batches(others, BATCH)) await lockCounters(trx, some);
-      await inherit(trx, options, now, takeover);
+      await adopt(trx, options, now, takeover);
       await leaveToDead(trx, dead, slots, takeover);
-      if (queries.length > 0) await trx('eg_slot_queries').where('replica', dead).update({ replica: heir });
+      if (queries.length > 0) await trx('eg_slot_queries').where('replica', dead).update({ replica: successor });
       return { queries, mark: now - LATE_MS };
     });
   }
@@ -175,20 +175,20 @@ export class SlotQueryRepository extends agedTable('eg_slot_queries', 'noted') {
 }
 
 /** The successor's rows, with what it gets; they are locked with their counters. */
-async function inherit(
+async function adopt(
   trx: Knex.Transaction,
-  { heir, leaseMs }: TakeoverOptions,
+  { successor, leaseMs }: TakeoverOptions,
   now: number,
-  { inherited }: Takeover,
+  { adopted }: Takeover,
 ): Promise<void> {
-  const keys = [...inherited.keys()].sort();
+  const keys = [...adopted.keys()].sort();
   for (const some of batches(keys, BATCH)) {
-    const own = (await trx('eg_slots').where('replica', heir).whereIn('limit_key', some)) as SlotsRow[];
+    const own = (await trx('eg_slots').where('replica', successor).whereIn('limit_key', some)) as SlotsRow[];
     const rows = some.map((limit_key) => {
-      const more = inherited.get(limit_key) ?? 0;
+      const more = adopted.get(limit_key) ?? 0;
       const { granted = 0, in_use = 0, waiting = 0 } = own.find((row) => row.limit_key === limit_key) ?? {};
       const expires = now + leaseMs;
-      return { limit_key, replica: heir, granted: granted + more, in_use: in_use + more, waiting, expires };
+      return { limit_key, replica: successor, granted: granted + more, in_use: in_use + more, waiting, expires };
     });
     await trx('eg_slots')
       .insert(rows)

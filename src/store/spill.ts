@@ -142,13 +142,13 @@ export class Spill<R> {
   }
 
   private fitting(records: readonly R[]): { text: string; count: number } {
-    const room = this.maxBytes - this.bytes;
+    const free = this.maxBytes - this.bytes;
     const lines: string[] = [];
     let used = 0;
     for (const record of records) {
       const line = `${JSON.stringify(record)}\n`;
       used += Buffer.byteLength(line);
-      if (used > room) break;
+      if (used > free) break;
       lines.push(line);
     }
     return { text: lines.join(''), count: lines.length };

@@ -284,7 +284,7 @@ export interface DeadReplica {
 
 /** Result by counter; missing counters have none. */
 export interface Takeover {
-  readonly inherited: ReadonlyMap<string, number>;
+  readonly adopted: ReadonlyMap<string, number>;
   /** Slots that continue to be granted to the dead replica. */
   readonly left: ReadonlyMap<string, number>;
 }
@@ -292,7 +292,7 @@ export interface Takeover {
 /** Options for adopting a dead replica's state. */
 export interface TakeoverOptions {
   readonly dead: string;
-  readonly heir: string;
+  readonly successor: string;
   /** Its rows must have been over for so long, milliseconds. */
   readonly graceMs: number;
   /** From now on the successor's rows last so long, milliseconds. */

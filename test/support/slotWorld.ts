@@ -482,8 +482,8 @@ export class SlotWorld {
       const isFollowed = lastSeen >= this.#time - ABANDONED_AFTER_MS - LATE_RENEWAL_MS;
       if (expired > 0 && isThen && isFollowed && !this.#notes.has(id) && !this.#ends.has(id)) followed += 1;
     }
-    const { inherited, left } = adoptSlots({ slots, queries, over, followed: new Map([['x', followed]]) }, () => true);
-    for (const [key, more] of inherited) {
+    const { adopted, left } = adoptSlots({ slots, queries, over, followed: new Map([['x', followed]]) }, () => true);
+    for (const [key, more] of adopted) {
       const stored = this.#rows.get(key) ?? { rows: new Map<string, SlotRow>(), bucket: null };
       this.#rows.set(key, stored);
       const { granted = 0, inUse = 0, waiting = 0 } = stored.rows.get(heir.name) ?? {};

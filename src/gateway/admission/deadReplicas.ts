@@ -79,7 +79,7 @@ export class DeadReplicas {
       running.expectRows();
       const estate = await repository.takeOver({
         dead: one,
-        heir: replica,
+        successor: replica,
         graceMs: GRACE_MS,
         leaseMs: LEASE_MS,
         decide: (left) => adoptSlots(left, isOf),

@@ -78,7 +78,7 @@ export class EventRecorder {
 
   #record(draft: EventDraft | null): void {
     if (draft === null) return;
-    if (!this.#hasRoom(draft)) {
+    if (!this.#hasCapacity(draft)) {
       this.#dropped += 1;
       return;
     }
@@ -95,7 +95,7 @@ export class EventRecorder {
     });
   }
 
-  #hasRoom({ regarding, type }: EventDraft): boolean {
+  #hasCapacity({ regarding, type }: EventDraft): boolean {
     const now = this.#clock.monotonic();
     const key = JSON.stringify([regarding.kind, regarding.namespace, regarding.name]);
     const before = this.#rooms.get(key) ?? { left: BURST, at: now };

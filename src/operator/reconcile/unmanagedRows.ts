@@ -52,14 +52,14 @@ export class RowWatch {
   }
 
   async #loop(): Promise<void> {
-    await this.#look();
+    await this.#sweep();
     if (!this.#running) return;
     this.#timer = setTimeout(() => {
       this.#turn = this.#loop();
     }, this.#options.rowPollMs ?? 5_000);
   }
 
-  async #look(): Promise<void> {
+  async #sweep(): Promise<void> {
     this.isStale = false;
     try {
       const view = await this.#read();

@@ -196,9 +196,9 @@ export class ResourceClusterRegistry {
 
   /** Rejects what would be stored and then not accepted. */
   #mustBeAllowed(cluster: RegistryCluster, namespace: string): void {
-    const refused = policyRefusal(this.#writes.policy, namespace, cluster);
-    if (refused === null) return;
-    const { field, message } = refused;
+    const rejection = policyRefusal(this.#writes.policy, namespace, cluster);
+    if (rejection === null) return;
+    const { field, message } = rejection;
     throw new GatewayError('EG_IMPOSSIBLE', `${field}${message}`, { field });
   }
 }

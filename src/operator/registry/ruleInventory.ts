@@ -93,27 +93,27 @@ export function ruleNamed(parts: Rules, name: string): InventoryRule | null {
   return rule === undefined ? null : withProblems(rule, parts.context);
 }
 
-function withProblems({ rule, said }: PlacedRule, context: CompileContext): InventoryRule {
-  return { ...rule, problems: rule.status === 'Programmed' ? [] : knownProblems(said, rule, context) };
+function withProblems({ rule, source }: PlacedRule, context: CompileContext): InventoryRule {
+  return { ...rule, problems: rule.status === 'Programmed' ? [] : knownProblems(source, rule, context) };
 }
 
 /** Of rules that do not compile there may be thousands; what each states is immutable. */
-const problemsBySaid = new WeakMap<object, { readonly context: CompileContext; readonly problems: Problems }>();
+const problemsBySource = new WeakMap<object, { readonly context: CompileContext; readonly problems: Problems }>();
 type Problems = InventoryRule['problems'];
 
-/** Compile errors of a rule. @param said the object with its text */
-function knownProblems(said: object, draft: RuleDraft, context: CompileContext): Problems {
-  const before = problemsBySaid.get(said);
+/** Compile errors of a rule. @param source the object with its text */
+function knownProblems(source: object, draft: RuleDraft, context: CompileContext): Problems {
+  const before = problemsBySource.get(source);
   if (before?.context === context) return before.problems;
   const problems = draftProblems(draft, context);
-  problemsBySaid.set(said, { context, problems });
+  problemsBySource.set(source, { context, problems });
   return problems;
 }
 
 interface PlacedRule {
   readonly rule: Omit<InventoryRule, 'problems'>;
   /** Its definition in the file or its resource's spec. */
-  readonly said: object;
+  readonly source: object;
 }
 
 /** Rules in firing order. @param only the name of those listed; absent: all */
@@ -131,21 +131,21 @@ function listedRules(parts: Rules, only?: string): PlacedRule[] {
   const listed = [
     ...ofFile.map(({ rule, document }) => ({
       rule: fileRule(rule, `${file?.path}, document ${document}`, leftOut.get(document)),
-      said: rule as object,
+      source: rule as object,
     })),
     ...source
       .list(ROUTING_RULE)
       .filter((resource) => isListed(registryNameOf(resource)))
       .map((resource) => ({
         rule: resourceRule(resource, source, compiled?.reports.get(keyText(keyOf(resource)))),
-        said: resource.spec as object,
+        source: resource.spec as object,
       }))
       .sort(({ rule: a }, { rule: b }) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0)),
   ].sort((a, b) => a.rule.priority - b.rule.priority);
   const positions = new Map(
     (compiled?.order ?? []).map(({ rule, origin }, index) => [`${origin}/${rule}`, index + 1] as const),
   );
-  return listed.map(({ rule, said }) => {
+  return listed.map(({ rule, source }) => {
     const status = rule.origin === 'file' ? fileStatus(rule.status, fileState, engine) : rule.status;
     const isAsked = status === 'Programmed' || status === 'PreviousVersion';
     const message = rule.origin === 'file' ? (fileMessages[status] ?? rule.message) : rule.message;
@@ -154,7 +154,7 @@ function listedRules(parts: Rules, only?: string): PlacedRule[] {
     const named = compiled?.namedGroups.get(`${rule.origin}/${rule.name}`) ?? [];
     const references = ruleReferences(rule.routeTo, isAsked ? named : [], targets);
     const unresolved = references.status === 'False' ? references.message : null;
-    return { rule: { ...rule, status, message, position, unresolved, warnings: warnings ?? [] }, said };
+    return { rule: { ...rule, status, message, position, unresolved, warnings: warnings ?? [] }, source };
   });
 }
 
@@ -195,15 +195,15 @@ function resourceRule(resource: Resource, source: ResourceSource, report: RuleRe
 type RuleFacts = Omit<RuleTexts, 'version'>;
 type RuleTexts = Required<Omit<RuleDraft, 'priority'>> & Pick<InventoryRule, 'priority' | 'version'>;
 /** Resources and definitions are immutable, and the versions of thousands take a while to compute. */
-const textsBySaid = new WeakMap<object, RuleTexts>();
+const textsBySource = new WeakMap<object, RuleTexts>();
 
-/** Text of a rule with its version. @param said the object with its text */
-function knownTexts(said: object, name: string, facts: () => RuleFacts): RuleTexts {
-  const before = textsBySaid.get(said);
+/** Text of a rule with its version. @param source the object with its text */
+function knownTexts(source: object, name: string, facts: () => RuleFacts): RuleTexts {
+  const before = textsBySource.get(source);
   if (before?.name === name) return before;
   const fields = facts();
   const texts = { ...fields, version: digestOfJson(fields) };
-  textsBySaid.set(said, texts);
+  textsBySource.set(source, texts);
   return texts;
 }
 

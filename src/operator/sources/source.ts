@@ -275,7 +275,7 @@ export abstract class ResourceSource {
   }
 
   /** Reports that an own resource, or one that has ceased to be, was added, changed or deleted; `status`: only its status changed. */
-  protected tellChange(key: ResourceKey, part: 'resource' | 'status' = 'resource'): void {
+  protected reportChange(key: ResourceKey, part: 'resource' | 'status' = 'resource'): void {
     this.countChange(key.kind);
     const text = keyText(key);
     const wasSelected = this.#selected.delete(text);
@@ -285,7 +285,7 @@ export abstract class ResourceSource {
   }
 
   /** Reports that state or problems changed. */
-  protected tellState(): void {
+  protected reportState(): void {
     for (const listener of this.#stateListeners) listener();
   }
 }
@@ -306,7 +306,7 @@ export abstract class PolledSource extends ResourceSource {
     if (this.#state.synced) this.#synced.resolve();
     const { available, synced, reason } = this.#state;
     if (before.available === available && before.synced === synced && before.reason === reason) return false;
-    this.tellState();
+    this.reportState();
     return !this.#state.available;
   }
 

@@ -20,27 +20,27 @@ const removeRunningSql = 'delete from eg_running_queries where query_id in (?)';
 /** Bytes of a packet that a batch may fill, by pool: values grow when they are quoted. */
 const packetBytes = new WeakMap<object, Promise<number>>();
 
-function packetRoom(knex: Knex): Promise<number> {
-  let room = packetBytes.get(knex.client);
-  if (room === undefined) {
-    room = Promise.resolve(knex.raw('select @@max_allowed_packet as bytes')).then(
+function packetCapacity(knex: Knex): Promise<number> {
+  let capacity = packetBytes.get(knex.client);
+  if (capacity === undefined) {
+    capacity = Promise.resolve(knex.raw('select @@max_allowed_packet as bytes')).then(
       ([rows]) => Math.floor(Number(rows[0].bytes) * 0.45) - 4096,
     );
-    packetBytes.set(knex.client, room);
-    room.catch(() => packetBytes.delete(knex.client));
+    packetBytes.set(knex.client, capacity);
+    capacity.catch(() => packetBytes.delete(knex.client));
   }
-  return room;
+  return capacity;
 }
 
 /** Splits a batch so that each part fits into a packet; a text that alone is too long is cut. */
-function splitByBytes(records: readonly QueryRecord[], room: number): QueryRecord[][] {
+function splitByBytes(records: readonly QueryRecord[], capacity: number): QueryRecord[][] {
   const parts: QueryRecord[][] = [];
   let used = Number.POSITIVE_INFINITY;
   for (const record of records) {
-    const decision = record.decision !== null && Buffer.byteLength(record.decision) > room ? null : record.decision;
-    const fitting = { ...record, queryText: cutToBytes(record.queryText, room), decision };
+    const decision = record.decision !== null && Buffer.byteLength(record.decision) > capacity ? null : record.decision;
+    const fitting = { ...record, queryText: cutToBytes(record.queryText, capacity), decision };
     const bytes = Buffer.byteLength(fitting.queryText) + Buffer.byteLength(decision ?? '') + 6000;
-    if (used + bytes > room) {
+    if (used + bytes > capacity) {
       parts.push([]);
       used = 0;
     }
@@ -108,7 +108,7 @@ export const mysqlDialect: SqlDialect = {
   widenQueryText: 'alter table query_history modify query_text longtext',
   uniqueGroupNames: { index: 'name', remove: () => ['alter table resource_groups drop index name'] },
   async insertHistory(knex, records) {
-    for (const part of splitByBytes(records, await packetRoom(knex))) await insertPart(knex, part);
+    for (const part of splitByBytes(records, await packetCapacity(knex))) await insertPart(knex, part);
   },
   async removeRunningQueries(knex, queryIds) {
     await knex.raw(removeRunningSql, [queryIds] as unknown as Knex.RawBinding[]);

@@ -229,7 +229,7 @@ export class DatabaseSource extends PolledSource {
     this.#resources = resources;
     for (const key of new Set([...before.keys(), ...resources.keys()])) {
       const resource = resources.get(key) ?? before.get(key);
-      if (before.get(key) !== resources.get(key)) this.tellChange(keyOf(resource as Resource));
+      if (before.get(key) !== resources.get(key)) this.reportChange(keyOf(resource as Resource));
     }
   }
 

@@ -337,11 +337,11 @@ export class DirectorySource extends PolledSource {
 
   #reportProblems(): void {
     for (const problem of this.#index.problems) this.#options.logger.warn(problem, 'manifest problem');
-    this.tellState();
+    this.reportState();
   }
 
   #notify(keys: readonly ResourceKey[]): void {
-    for (const key of keys) this.tellChange(key);
+    for (const key of keys) this.reportChange(key);
   }
 
   async #inTurn<T>(work: () => Promise<T>): Promise<T> {

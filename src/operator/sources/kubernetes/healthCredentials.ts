@@ -29,7 +29,7 @@ type ReadSecret =
 /** Time that a Secret is used before it is read again. Milliseconds. */
 const MAX_AGE_MS = 60_000;
 /** Most Secrets that are remembered; the one read first is forgotten. */
-const MAX_KEPT = 10_000;
+const MAX_CACHED = 10_000;
 
 /**
  * Reads the Secrets that `spec.healthCheck.credentialsSecretRef` names: of the resource's own namespace only, only those
@@ -40,7 +40,7 @@ export class SecretCredentials {
   readonly #api: Pick<KubeApi, 'readSecret'>;
   readonly #clock: Clock;
   readonly #read = new LRUCache<string, { readonly at: number; readonly result: Promise<ReadSecret> }>(
-    growingTo(MAX_KEPT),
+    growingTo(MAX_CACHED),
   );
 
   constructor(api: Pick<KubeApi, 'readSecret'>, clock: Clock) {

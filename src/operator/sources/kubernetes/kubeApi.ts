@@ -202,11 +202,11 @@ export class KubeApi extends KubeRequests {
     return `${this.#kindPath(kind, namespace)}${kubePath(name)}`;
   }
 
-  async #send<Answer>(
+  async #send<Result>(
     method: KubeCall['method'],
     path: string,
     rest: Partial<Omit<KubeCall, 'method' | 'path'>> = {},
-  ): Promise<Answer> {
+  ): Promise<Result> {
     return await this.send({ method, path, timeoutMs: this.#timeoutMs, ...rest });
   }
 }

@@ -36,7 +36,7 @@ export class KubeRequests {
    * @throws ApiException for a response that is no success, with its text as body; otherwise what the connection failed
    * of
    */
-  async send<Answer>(call: KubeCall): Promise<Answer> {
+  async send<Result>(call: KubeCall): Promise<Result> {
     const server = this.config.getCurrentCluster()?.server;
     if (server === undefined) throw new Error('the kubeconfig has no current cluster');
     const { method, path, query = {}, body, contentType = 'application/json', timeoutMs } = call;
@@ -60,7 +60,7 @@ export class KubeRequests {
         });
         code = response.statusCode;
         const text = await response.body.text();
-        if (code >= 200 && code <= 299) return JSON.parse(text) as Answer;
+        if (code >= 200 && code <= 299) return JSON.parse(text) as Result;
         const { 'retry-after': value } = response.headers;
         const retryAfter: Record<string, string> = typeof value === 'string' ? { 'retry-after': value } : {};
         throw new ApiException(code, `the API server answered ${code}`, text, retryAfter);

@@ -88,7 +88,7 @@ export class KubernetesSource extends ResourceSource {
             random,
             logger,
             onChange: (name) => this.#onChange(kind, name),
-            onState: () => this.tellState(),
+            onState: () => this.reportState(),
           }),
         ]),
       ),
@@ -360,12 +360,12 @@ export class KubernetesSource extends ResourceSource {
     else {
       const resource = this.#resource(kind, object);
       if (before !== undefined && onlyStatusDiffers(before, resource)) {
-        if (!this.#takingOwnStatus) this.tellChange(key, 'status');
+        if (!this.#takingOwnStatus) this.reportChange(key, 'status');
         return;
       }
       significant.set(name, resource);
     }
-    this.tellChange(key);
+    this.reportChange(key);
   }
 
   #resource(kind: Kind, object: KubeObject): Resource {
