@@ -16,6 +16,8 @@ interface Suite {
   readonly downloads?: boolean;
   /** Whether it starts the program as it ships, which takes half of the time of the sources to start; by default it does. */
   readonly startsProgram?: boolean;
+  /** True if its gateways run inside the tests' processes unless a test needs a process. */
+  readonly runsInside?: boolean;
   /** Whether each file has a process of its own, so that none can leave anything behind for another; by default it has. */
   readonly isolate?: boolean;
 }
@@ -30,7 +32,14 @@ const waiting = Math.max(3, availableParallelism());
 const suite = (
   name: string,
   timeoutSeconds: number,
-  { workers, sharesServers = false, downloads = false, startsProgram = true, isolate = true }: Suite,
+  {
+    workers,
+    sharesServers = false,
+    downloads = false,
+    startsProgram = true,
+    runsInside = false,
+    isolate = true,
+  }: Suite,
 ) => ({
   test: {
     name,
@@ -51,7 +60,10 @@ const suite = (
       ...(downloads ? [`test/${name}/installBefore.ts`] : []),
       ...(sharesServers ? ['test/support/sharedServers.ts'] : []),
     ],
-    ...(startsProgram ? { env: { ENGINE_GATEWAY_PROGRAM: 'shipped' } } : {}),
+    env: {
+      ...(startsProgram ? { ENGINE_GATEWAY_PROGRAM: 'shipped' } : {}),
+      ...(runsInside ? { ENGINE_GATEWAY_RUNS: 'inside' } : {}),
+    },
   },
 });
 
@@ -59,7 +71,7 @@ export default defineConfig({
   test: {
     projects: [
       suite('unit', 120, { workers: waiting, startsProgram: false, isolate: false }),
-      suite('integration', 120, { workers: waiting, sharesServers: true, isolate: false }),
+      suite('integration', 120, { workers: waiting, sharesServers: true, runsInside: true, isolate: false }),
       suite('contract', 300, { workers: 1, sharesServers: true }),
       suite('operator', 120, { workers: waiting, sharesServers: true }),
       // One after the other: their files share two Trinos, whose queries they count. What runs beside it is another suite.

@@ -12,4 +12,5 @@ process.exitCode = await runCli(process.argv.slice(2), {
   stderr: process.stderr,
   stdin: process.stdin,
   environment: process.env,
+  signals: process,
 });

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { effectiveYaml } from '../config/effective.ts';
 import { createLogger, type LogLevel } from '../config/logger.ts';
 import { logOutput } from '../config/logOutput.ts';
@@ -31,8 +32,8 @@ export const serveCommand = command({
 /** Runs the gateway until SIGTERM or SIGINT. */
 async function serve({ config: configPaths }: CommandLine, io: CliIo): Promise<number> {
   const loaded = await readConfigFiles(configPaths, io);
-  const logger = createLogger({ level: loaded.config.logging.level, destination: logOutput() });
-  switchLevelBySignal(logger, loaded.config.logging.level);
+  const logger = createLogger({ level: loaded.config.logging.level, destination: io.log ?? logOutput() });
+  switchLevelBySignal(io, logger, loaded.config.logging.level);
   logger.info({ version, node: process.version, config: configPaths }, 'starting');
   for (const { file = configPaths?.[0], line, field, message } of loaded.notes) {
     logger.warn({ file, line, key: field }, message);
@@ -40,7 +41,7 @@ async function serve({ config: configPaths }: CommandLine, io: CliIo): Promise<n
   // Loaded on demand, so that --help and --version need not load the whole program.
   const { startGateway } = await import('./gateway.ts');
   // Registered before the start, which may take long, so that a signal during it is not lost.
-  const stopped = stopSignal();
+  const stopped = Promise.race(['SIGTERM', 'SIGINT'].map((signal) => once(io.signals, signal)));
   let gateway: RunningGateway;
   try {
     gateway = await startGateway({ config: loaded.config, version, logger, environment: io.environment });
@@ -49,23 +50,16 @@ async function serve({ config: configPaths }: CommandLine, io: CliIo): Promise<n
     logger.fatal({ code: error.code, field: error.field }, error.message);
     fail(io, error.message);
   }
-  const signal = await stopped;
+  const [signal] = await stopped;
   logger.info({ signal }, 'stopping');
   await gateway.stop();
   logger.info('stopped');
   return exitCodes.success;
 }
 
-function stopSignal(): Promise<NodeJS.Signals> {
-  return new Promise((resolve) => {
-    process.once('SIGTERM', resolve);
-    process.once('SIGINT', resolve);
-  });
-}
-
 /** Switches between the configured level of the log and `debug` at each SIGUSR2. */
-function switchLevelBySignal(logger: ReturnType<typeof createLogger>, configured: LogLevel): void {
-  process.on('SIGUSR2', () => {
+function switchLevelBySignal({ signals }: CliIo, logger: ReturnType<typeof createLogger>, configured: LogLevel): void {
+  signals.on('SIGUSR2', () => {
     const level = logger.level === configured ? 'debug' : configured;
     logger.level = level;
     logger.info({ newLevel: level }, 'log level changed by SIGUSR2');

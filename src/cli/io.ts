@@ -1,6 +1,7 @@
+import type { EventEmitter } from 'node:events';
 import { createInterface } from 'node:readline';
 import { Command } from 'commander';
-import type { Logger } from 'pino';
+import type { DestinationStream, Logger } from 'pino';
 import { createLogger } from '../config/logger.ts';
 import { GatewayError } from '../model/errors.ts';
 
@@ -10,6 +11,10 @@ export interface CliIo {
   readonly stderr: NodeJS.WritableStream;
   readonly stdin: NodeJS.ReadableStream;
   readonly environment: Readonly<Record<string, string | undefined>>;
+  /** Emits the signals that the program gets. */
+  readonly signals: EventEmitter;
+  /** Output of the gateway's log; by default standard output, in portions. */
+  readonly log?: DestinationStream;
 }
 
 export const exitCodes = {

@@ -1,5 +1,7 @@
 import { execFile } from 'node:child_process';
-import { Readable, Writable } from 'node:stream';
+import { EventEmitter } from 'node:events';
+import { PassThrough, Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { runCli } from '../../src/cli/program.ts';
 import { programArguments } from './program.ts';
 
@@ -32,19 +34,13 @@ export async function runCommand(
   environment: Readonly<Record<string, string>> = {},
   input = '',
 ): Promise<Outcome> {
-  const written = { stdout: '', stderr: '' };
-  const collect = (name: keyof typeof written) =>
-    new Writable({
-      write: (chunk: Buffer, _encoding, done) => {
-        written[name] += chunk.toString();
-        done();
-      },
-    });
+  const [stdout, stderr] = [new PassThrough(), new PassThrough()];
+  const texts = Promise.all([text(stdout), text(stderr)]);
   const code = await runCli(args, {
-    stdout: collect('stdout'),
-    stderr: collect('stderr'),
-    stdin: Readable.from(input === '' ? [] : [input]),
+    ...{ stdout, stderr, stdin: Readable.from(input === '' ? [] : [input]), signals: new EventEmitter() },
     environment: { ...process.env, ...environment },
   });
-  return { code, ...written };
+  for (const output of [stdout, stderr]) output.end();
+  const [written = '', errors = ''] = await texts;
+  return { code, stdout: written, stderr: errors };
 }

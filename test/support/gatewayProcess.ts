@@ -1,18 +1,21 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
+import { EventEmitter, once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
+import { PassThrough, Readable } from 'node:stream';
 import { stringify } from 'yaml';
 import { type GatewayProgram, programArguments } from './program.ts';
 
 /** A line of the gateway's log. */
 export type LogLine = Readonly<Record<string, unknown>>;
 
-/** A gateway running as a process of its own, as users run it. */
+/** A running gateway: a process as users run it, or in suites with `ENGINE_GATEWAY_RUNS=inside` the command `serve` in this process. */
 export interface GatewayProcess {
   /** Address of API and proxy. */
   readonly url: string;
+  /** Its process; NaN inside this one. */
   readonly pid: number;
   /** The line of the log with all addresses: `url`, `httpsUrl`, `adminUrl`. */
   readonly listening: LogLine;
@@ -41,7 +44,7 @@ export class GatewayExit extends Error {
   }
 }
 
-/** How a gateway runs. */
+/** How a gateway runs: with any of these in a process. */
 export interface GatewayRun {
   /** The program: what the suite asks for. */
   readonly program?: GatewayProgram;
@@ -50,6 +53,9 @@ export interface GatewayRun {
   /** Command and arguments that run the program, which follows them; none: it is run as it is. */
   readonly command?: readonly string[];
 }
+
+/** Of gateways that are killed or timed: not inside the tests' process, which does more at the same time. */
+export const asProcess: GatewayRun = { program: 'shipped' };
 
 /**
  * Starts `engine-gateway serve` with a configuration on a free loopback port.
@@ -63,65 +69,102 @@ export async function startGateway(
 ): Promise<GatewayProcess> {
   const folder = await mkdtemp(join(tmpdir(), 'gateway-'));
   const file = join(folder, 'gateway.yaml');
+  const resources = config.resources as Readonly<Record<string, unknown>> | undefined;
+  const isOnKubernetes = resources?.source === 'kubernetes';
   await writeFile(
     file,
     stringify({
       ...config,
-      ...(isOnKubernetes(config)
-        ? { resources: { allowedAddresses: ['127.0.0.0/8', '::1'], ...config.resources } }
-        : {}),
-      server: { address: '127.0.0.1', ...(config.server as object | undefined) },
+      ...(isOnKubernetes ? { resources: { allowedAddresses: ['127.0.0.0/8', '::1'], ...resources } } : {}),
+      server: {
+        address: '127.0.0.1',
+        ...(isInside(how) ? { drainTimeout: '1s' } : {}),
+        ...(config.server as object | undefined),
+      },
       serverConfig: { 'http-server.http.port': 0, ...(config.serverConfig as object | undefined) },
     }),
   );
   return await run(file, environment, how, () => rm(folder, { recursive: true, force: true }));
 }
 
-function isOnKubernetes(
-  config: Readonly<Record<string, unknown>>,
-): config is { readonly resources: Readonly<Record<string, unknown>> } {
-  return (config.resources as Readonly<Record<string, unknown>> | undefined)?.source === 'kubernetes';
-}
-
 /** Starts `engine-gateway serve` with a file that the test keeps and changes; it must name address and port itself. */
 export function startGatewayWithFile(
   file: string,
   environment: Readonly<Record<string, string>> = {},
+  how: GatewayRun = {},
 ): Promise<GatewayProcess> {
-  return run(file, environment, {}, () => Promise.resolve());
+  return run(file, environment, how, () => Promise.resolve());
 }
 
 async function run(
   file: string,
   environment: Readonly<Record<string, string>>,
-  { program, isUnderLoad = false, command = [] }: GatewayRun,
+  how: GatewayRun,
   cleanUp: () => Promise<void>,
 ): Promise<GatewayProcess> {
+  const begun = await (isInside(how) ? beginInside(file, environment) : beginProcess(file, environment, how));
+  return await follow(begun, how.isUnderLoad === true ? SHOWN_LINES : Number.POSITIVE_INFINITY, cleanUp);
+}
+
+const isInside = (how: GatewayRun): boolean =>
+  process.env.ENGINE_GATEWAY_RUNS === 'inside' && Object.keys(how).length === 0;
+
+/** A gateway that begins to run. */
+type BegunGateway = Awaited<ReturnType<typeof beginProcess>>;
+
+async function beginProcess(
+  file: string,
+  environment: Readonly<Record<string, string>>,
+  { program, isUnderLoad = false, command = [] }: GatewayRun,
+) {
   const args = await programArguments(program);
   const [first = '', ...rest] = [...command, process.execPath, ...args, 'serve', '--config', file];
   const child = spawn(first, rest, {
     env: { NODE_COMPILE_CACHE: resolve('.cache/compile'), ...process.env, ...environment },
     stdio: ['ignore', 'pipe', isUnderLoad ? 'inherit' : 'pipe'],
   });
-  return await follow(child, isUnderLoad ? SHOWN_LINES : Number.POSITIVE_INFINITY, cleanUp);
+  const { pid = Number.NaN, stdout, stderr } = child;
+  if (stdout === null) throw new Error('the output of the gateway is not piped');
+  const ended = new Promise<number | null>((done) => child.once('close', done));
+  return { pid, stdout, stderr, ended, signal: (name: NodeJS.Signals) => child.kill(name) };
+}
+
+/** Begins the command in this process, which takes a fifth of the processor time of a process. It always ends cleanly. */
+async function beginInside(file: string, environment: Readonly<Record<string, string>>): Promise<BegunGateway> {
+  const { runCli } = await import('../../src/cli/program.ts');
+  const [stdout, stderr, signals] = [new PassThrough(), new PassThrough(), new EventEmitter()];
+  const ended = runCli(['serve', '--config', file], {
+    ...{ stdout, stderr, stdin: Readable.from([]), signals, log: stdout },
+    environment: { ...process.env, ...environment },
+  })
+    .catch((error: Error) => {
+      stderr.write(`${error.stack}\n`);
+      return 1;
+    })
+    .finally(() => stdout.end());
+  const signal = (name: NodeJS.Signals) => signals.emit(name === 'SIGKILL' ? 'SIGTERM' : name, name);
+  return { pid: Number.NaN, stdout, stderr, ended, signal };
 }
 
 /** @param keptLines how many lines of the log are kept */
-async function follow(child: ChildProcess, keptLines: number, cleanUp: () => Promise<void>): Promise<GatewayProcess> {
+async function follow(begun: BegunGateway, keptLines: number, cleanUp: () => Promise<void>): Promise<GatewayProcess> {
   const log: LogLine[] = [];
   const watchers = new Set<(line: LogLine) => void>();
   let stderr = '';
-  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+  begun.stderr?.setEncoding('utf8').on('data', (text: string) => {
     stderr += text;
   });
-  if (child.stdout === null) throw new Error('the output of the gateway is not piped');
-  createInterface({ input: child.stdout }).on('line', (text) => {
+  const lines = createInterface({ input: begun.stdout }).on('line', (text) => {
     const line = asLogLine(text);
     log.push(line);
     if (log.length > keptLines) log.shift();
     for (const watcher of watchers) watcher(line);
   });
-  const ended = new Promise<number | null>((done) => child.once('close', done));
+  let isOver = false;
+  const ended = Promise.all([begun.ended, once(lines, 'close')]).then(([code]) => {
+    isOver = true;
+    return code;
+  });
 
   const logged = (condition: (line: LogLine) => boolean, timeoutMs = 30_000): Promise<LogLine> => {
     const past = log.find(condition);
@@ -143,8 +186,8 @@ async function follow(child: ChildProcess, keptLines: number, cleanUp: () => Pro
     });
   };
   const stop = async (signal: NodeJS.Signals = 'SIGTERM'): Promise<number | null> => {
-    if (child.exitCode === null && child.signalCode === null) child.kill(signal);
-    const timer = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS);
+    if (!isOver) begun.signal(signal);
+    const timer = setTimeout(() => begun.signal('SIGKILL'), STOP_TIMEOUT_MS);
     const code = await ended;
     clearTimeout(timer);
     await cleanUp();
@@ -158,10 +201,10 @@ async function follow(child: ChildProcess, keptLines: number, cleanUp: () => Pro
       throw new GatewayExit(code, `${stderr}${tail(log)}`);
     }),
   ]).catch(async (error: unknown) => {
-    child.kill('SIGKILL');
+    begun.signal('SIGKILL');
     throw error;
   });
-  return { url: listening.url as string, pid: child.pid as number, listening, log, logged, stop };
+  return { url: listening.url as string, pid: begun.pid, listening, log, logged, stop };
 }
 
 function asLogLine(text: string): LogLine {

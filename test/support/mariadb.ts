@@ -1,4 +1,4 @@
-import { chownSync, mkdtempSync, rmSync } from 'node:fs';
+import { chownSync, mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import mysql from 'mysql2/promise';
@@ -12,6 +12,7 @@ import {
   systemUser,
   type TestServer,
   type TestServerOptions,
+  testServer,
 } from './serverProcess.ts';
 
 const folders = ['/usr/sbin', '/usr/bin', '/usr/local/bin', '/opt/homebrew/bin'];
@@ -57,17 +58,11 @@ export async function startMariadb({ isDurable = true }: TestServerOptions = {})
       await connection.query("create user if not exists 'gateway'@'localhost' identified by 'pass word?&1'");
       await connection.end();
     });
-  await start();
   let count = 0;
-  return {
+  return await testServer(process_, directory, {
     port,
-    get pid() {
-      return process_.pid;
-    },
     start,
     stop: (immediate = false) => process_.stop(immediate ? 'SIGKILL' : 'SIGTERM'),
-    suspend: () => process_.signal('SIGSTOP'),
-    resume: () => process_.signal('SIGCONT'),
     async createDatabase() {
       const name = `gateway_${process.pid}_${++count}`;
       const connection = await admin();
@@ -77,9 +72,5 @@ export async function startMariadb({ isDurable = true }: TestServerOptions = {})
       await connection.end();
       return { jdbcUrl: `jdbc:mysql://127.0.0.1:${port}/${name}`, user: 'gateway', password: 'pass word?&1' };
     },
-    async dispose() {
-      await process_.stop('SIGTERM');
-      rmSync(directory, { recursive: true, force: true });
-    },
-  };
+  });
 }

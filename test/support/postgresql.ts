@@ -1,4 +1,4 @@
-import { chownSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { chownSync, mkdtempSync, readdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import pg from 'pg';
@@ -12,6 +12,7 @@ import {
   systemUser,
   type TestServer,
   type TestServerOptions,
+  testServer,
 } from './serverProcess.ts';
 
 function installations(): string[] {
@@ -65,27 +66,17 @@ export async function startPostgresql({ isDurable = true }: TestServerOptions = 
     user,
   );
   const start = () => process_.start(() => askPostgresql(port, 'select 1'));
-  await start();
   let count = 0;
-  return {
+  return await testServer(process_, directory, {
     port,
-    get pid() {
-      return process_.pid;
-    },
     start,
     stop: (immediate = false) => process_.stop(immediate ? 'SIGQUIT' : 'SIGINT'),
-    suspend: () => process_.signal('SIGSTOP'),
-    resume: () => process_.signal('SIGCONT'),
     async createDatabase() {
       const name = `gateway_${process.pid}_${++count}`;
       await askPostgresql(port, `create database ${name}`);
       return { jdbcUrl: `jdbc:postgresql://127.0.0.1:${port}/${name}`, user: 'postgres', password: 'unused' };
     },
-    async dispose() {
-      await process_.stop('SIGINT');
-      rmSync(directory, { recursive: true, force: true });
-    },
-  };
+  });
 }
 
 /** Runs a statement as the administrator of a server. */

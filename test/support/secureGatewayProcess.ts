@@ -1,11 +1,8 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { stringify } from 'yaml';
 import type { TestCertificate } from './certificates.ts';
 import { until } from './gateway.ts';
-import { type GatewayProcess, startGateway } from './gatewayProcess.ts';
+import type { GatewayProcess } from './gatewayProcess.ts';
 import { manifest } from './manifest.ts';
+import { World } from './world.ts';
 
 /** A gateway that serves clients over TLS, in a process of its own. */
 export interface SecureGatewayProcess extends Omit<GatewayProcess, 'url' | 'stop'> {
@@ -20,29 +17,23 @@ export async function startSecureGatewayProcess(
   clusters: Readonly<Record<string, string>>,
   config: Readonly<Record<string, unknown>> = {},
 ): Promise<SecureGatewayProcess> {
-  const folder = await mkdtemp(join(tmpdir(), 'secure-gateway-'));
-  const manifests = Object.entries(clusters).map(([name, proxyTo]) =>
-    stringify(manifest('EngineCluster', name, { proxyTo, routingGroup: 'adhoc' })),
+  const world = new World();
+  world.begin();
+  await world.declare(
+    ...Object.entries(clusters).map(([name, proxyTo]) =>
+      manifest('EngineCluster', name, { proxyTo, routingGroup: 'adhoc' }),
+    ),
   );
-  await writeFile(join(folder, 'clusters.yaml'), manifests.join('---\n'));
-  const gateway = await startGateway(
-    {
-      resources: { source: 'directory', directory: folder },
-      dataStore: { jdbcUrl: `jdbc:sqlite:${join(folder, 'gateway.db')}` },
-      ...config,
-      serverConfig: {
-        'http-server.https.enabled': true,
-        'http-server.https.port': 0,
-        'http-server.https.keystore.path': certificate.file,
-        ...(config.serverConfig as object | undefined),
-      },
-    },
-    {},
-    { isUnderLoad: true },
-  );
+  const tls = {
+    'http-server.https.enabled': true,
+    'http-server.https.port': 0,
+    'http-server.https.keystore.path': certificate.file,
+  };
+  const serverConfig = { ...tls, ...(config.serverConfig as object | undefined) };
+  const gateway = await world.start({ ...config, serverConfig }, {}, { isUnderLoad: true });
   const stop = async () => {
     await gateway.stop();
-    await rm(folder, { recursive: true, force: true });
+    await world.end();
   };
   try {
     for (const name of Object.keys(clusters)) {

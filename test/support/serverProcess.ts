@@ -29,6 +29,27 @@ export interface TestServerOptions {
   readonly isDurable?: boolean;
 }
 
+/** The database server that runs as a process with its data in a directory. Starts it. */
+export async function testServer(
+  server: ServerProcess,
+  directory: string,
+  more: Pick<TestServer, 'port' | 'start' | 'stop' | 'createDatabase'>,
+): Promise<TestServer> {
+  await more.start();
+  return {
+    ...more,
+    get pid() {
+      return server.pid;
+    },
+    suspend: () => server.signal('SIGSTOP'),
+    resume: () => server.signal('SIGCONT'),
+    async dispose() {
+      await more.stop();
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}
+
 /** The first of the folders that holds all the programs; null when none does. */
 export function folderOf(programs: readonly string[], folders: readonly string[]): string | null {
   const all = [...folders, ...(process.env.PATH ?? '').split(path.delimiter)];

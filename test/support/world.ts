@@ -71,7 +71,7 @@ export class World {
     };
   }
 
-  /** Starts a gateway as a process. */
+  /** Starts a gateway. */
   async start(more: Keys = {}, environment: Readonly<Record<string, string>> = {}, how: GatewayRun = {}) {
     const gateway = await startGateway(this.config(more), environment, how);
     this.gateways.push(gateway);
@@ -79,8 +79,8 @@ export class World {
   }
 
   /** Starts a gateway and waits until it has a verdict of all its clusters. */
-  async startReady(more: Keys = {}, environment: Readonly<Record<string, string>> = {}): Promise<GatewayProcess> {
-    const gateway = await this.start(more, environment);
+  async startReady(more: Keys = {}, environment: Readonly<Record<string, string>> = {}, how: GatewayRun = {}) {
+    const gateway = await this.start(more, environment, how);
     await ready(gateway);
     return gateway;
   }

@@ -8,17 +8,16 @@ import { basic as basicOf, worldOf } from '../../support/world.ts';
 /** What clients of Trino Gateway rely on, with its product name; each value is what release 21 answers. */
 const world = worldOf('suite');
 let gateway: GatewayProcess;
-const keys = sessionKeyPaths();
+const access = {
+  protocol: { productName: 'Trino' },
+  resources: { source: 'database' },
+  authentication: { defaultType: 'form', form: { selfSignKeyPair: sessionKeyPaths() } },
+  authorization: { admin: '(.*)ADMIN(.*)', user: '(.*)USER(.*)', api: '(.*)API(.*)' },
+};
 
 beforeAll(async () => {
   gateway = await world.start({
-    protocol: { productName: 'Trino' },
-    resources: { source: 'database' },
-    authentication: {
-      defaultType: 'form',
-      form: { selfSignKeyPair: keys },
-    },
-    authorization: { admin: '(.*)ADMIN(.*)', user: '(.*)USER(.*)', api: '(.*)API(.*)' },
+    ...access,
     presetUsers: {
       admin: { password: 'x', privileges: 'ADMIN_USER_API' },
       user: { password: 'x', privileges: 'USER' },
@@ -146,14 +145,8 @@ test('USER sees own queries alone, ADMIN all', async () => {
 describe('hidden pages', () => {
   const start = (more: object) =>
     world.start({
-      protocol: { productName: 'Trino' },
-      resources: { source: 'database' },
+      ...access,
       dataStore: { jdbcUrl: 'jdbc:sqlite::memory:' },
-      authentication: {
-        defaultType: 'form',
-        form: { selfSignKeyPair: keys },
-      },
-      authorization: { admin: '(.*)ADMIN(.*)', user: '(.*)USER(.*)', api: '(.*)API(.*)' },
       presetUsers: {
         admin: { password: 'x', privileges: 'ADMIN' },
         user: { password: 'x', privileges: 'USER' },

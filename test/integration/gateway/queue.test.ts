@@ -205,8 +205,9 @@ describe('a query that waits', () => {
     const first = await submit(gateway.url, 'SELECT 1');
     const right = pathOf(first.nextUri ?? '');
     const slug = right.split('/')[5] ?? '';
-    let statements = 0;
-    store.database.knex.on('query', () => statements++);
+    // Replicas renew their leases meanwhile.
+    const statements: unknown[] = [];
+    store.database.knex.on('query', ({ sql, bindings }) => bindings?.includes(first.id) && statements.push(sql));
     for (const wrong of [
       '',
       '0',
@@ -222,7 +223,7 @@ describe('a query that waits', () => {
     for (const token of ['', 'x', '-1', '1e3', '99999999999', '1/2']) {
       expect((await send(gateway.url, right.replace(/1$/, token), { headers: user })).status).toBe(404);
     }
-    expect(statements).toBe(0);
+    expect(statements).toEqual([]);
   });
 
   test('is sent to another cluster where one fails before it answers', async () => {

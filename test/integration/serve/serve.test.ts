@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import type { SimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import { openStore } from '../../../src/store/openStore.ts';
-import { GatewayExit, type GatewayProcess, startGatewayWithFile } from '../../support/gatewayProcess.ts';
+import { asProcess, GatewayExit, type GatewayProcess, startGatewayWithFile } from '../../support/gatewayProcess.ts';
 import { manifest as declared } from '../../support/manifest.ts';
 import { hasPostgresql, startPostgresql } from '../../support/postgresql.ts';
 import { sendBytes } from '../../support/rawHttp.ts';
@@ -49,7 +49,7 @@ describe('the gateway as a process', () => {
   });
 
   const config = (more: Readonly<Record<string, unknown>> = {}) => ({ monitor: { taskDelay: '500ms' }, ...more });
-  const start = (more: Readonly<Record<string, unknown>> = {}) => world.startReady(config(more));
+  const start = (more: Readonly<Record<string, unknown>> = {}) => world.startReady(config(more), {}, asProcess);
 
   test('calls with a content type and without a body are answered (RFC 9112 §6.3)', async () => {
     const gateway = await start();
@@ -157,7 +157,7 @@ describe('the gateway as a process', () => {
         }),
       );
     await write('adhoc');
-    const gateway = await startGatewayWithFile(file);
+    const gateway = await startGatewayWithFile(file, {}, asProcess);
     world.gateways.push(gateway);
     await write('nowhere');
     for (const level of ['debug', 'info']) {
@@ -166,7 +166,7 @@ describe('the gateway as a process', () => {
     }
     expect((await submit(gateway.url, 'SELECT 1')).error).toBeUndefined();
     await gateway.stop();
-    const next = await startGatewayWithFile(file);
+    const next = await startGatewayWithFile(file, {}, asProcess);
     world.gateways.push(next);
     expect((await submit(next.url, 'SELECT 1')).error?.message).toContain('nowhere');
   });
@@ -179,7 +179,7 @@ describe('the gateway as a process', () => {
     ],
     ['a value that cannot be', () => ({ 'http-server.http.port': 'many' }), /http-server\.http\.port/],
   ])('%s ends the start with a clear message', async (_name, serverConfig, message) => {
-    const failed = await world.start({ serverConfig: serverConfig() }).catch((error: unknown) => error);
+    const failed = await world.start({ serverConfig: serverConfig() }, {}, asProcess).catch((error: unknown) => error);
     expect(failed).toBeInstanceOf(GatewayExit);
     expect(failed).toMatchObject({ exitCode: 1, stderr: expect.stringMatching(message) });
   });

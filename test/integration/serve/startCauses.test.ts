@@ -2,15 +2,15 @@ import { mkdir } from 'node:fs/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { mariadb, postgresql, type ServerDatabase } from '../../support/databases.ts';
 import { freePort } from '../../support/freePort.ts';
-import { GatewayExit, type GatewayProcess } from '../../support/gatewayProcess.ts';
+import { asProcess, GatewayExit, type GatewayProcess, type GatewayRun } from '../../support/gatewayProcess.ts';
 import { worldOf } from '../../support/world.ts';
 
 // What cannot be used at the start is named in the log and in /readyz?verbose, with what to do.
 const world = worldOf('suite');
 afterEach(() => world.kill());
 
-const start = (config: object, environment: Readonly<Record<string, string>> = {}): Promise<GatewayProcess> =>
-  world.start({ authentication: 'none', resources: {}, ...config }, environment);
+const start = (config: object, ...more: readonly [environment?: Readonly<Record<string, string>>, how?: GatewayRun]) =>
+  world.start({ authentication: 'none', resources: {}, ...config }, ...more);
 /** The line of a component in /readyz?verbose. */
 const state = async ({ url }: GatewayProcess, component: string): Promise<string> =>
   (await (await fetch(`${url}/readyz?verbose`)).text()).split('\n').find((line) => line.includes(component)) ?? '';
@@ -86,7 +86,7 @@ test('a manifests directory that does not exist, until it does', async () => {
 
 test('no kubeconfig and no service account', async () => {
   const none = { KUBECONFIG: '', HOME: world.path('home'), KUBERNETES_SERVICE_HOST: '' };
-  const running = await start({ resources: { source: 'kubernetes' } }, none);
+  const running = await start({ resources: { source: 'kubernetes' } }, none, asProcess);
   const cause =
     'neither a service account nor a kubeconfig was found: run in a pod, or set resources.kubeconfig or the variable KUBECONFIG';
   await expect.poll(() => state(running, 'resource source'), { timeout: 20_000 }).toContain(cause);
@@ -95,7 +95,8 @@ test('no kubeconfig and no service account', async () => {
 
 test('a kubeconfig that does not exist ends the start', async () => {
   const kubeconfig = world.path('kubeconfig');
-  const ended = await start({ resources: { source: 'kubernetes', kubeconfig } }).catch((error: unknown) => error);
+  const config = { resources: { source: 'kubernetes', kubeconfig } };
+  const ended = await start(config, {}, asProcess).catch((error: unknown) => error);
   expect(ended).toBeInstanceOf(GatewayExit);
   expect((ended as GatewayExit).exitCode).toBe(1);
   expect((ended as GatewayExit).stderr).toContain(

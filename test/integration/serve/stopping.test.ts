@@ -3,6 +3,7 @@ import { Agent, type ClientRequest, request as httpRequest, type IncomingMessage
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { closeAll, startServer } from '../../support/gateway.ts';
+import { asProcess } from '../../support/gatewayProcess.ts';
 import { manifest } from '../../support/manifest.ts';
 import { worldOf } from '../../support/world.ts';
 
@@ -32,7 +33,7 @@ beforeEach(async () => {
 afterEach(closeAll);
 
 const start = (server: Readonly<Record<string, string>>) =>
-  world.startReady({ queryHistory: { flushInterval: '10s' }, server });
+  world.startReady({ queryHistory: { flushInterval: '10s' }, server }, {}, asProcess);
 
 /** One connection of a client, which it keeps. */
 function connection(url: string) {

@@ -1,23 +1,16 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { stringify } from 'yaml';
-import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
+import type { SimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import { freePort } from '../../support/freePort.ts';
-import { type GatewayProcess, startGatewayWithFile } from '../../support/gatewayProcess.ts';
+import type { GatewayProcess } from '../../support/gatewayProcess.ts';
 import { manifest } from '../../support/manifest.ts';
 import { sessionKeyPair } from '../../support/sessionKeyPair.ts';
+import { World } from '../../support/world.ts';
 
 /** Keys of a gateway's configuration. */
 export type Configuration = Readonly<Record<string, unknown>>;
 
 /** One more process of a rig's gateway. */
-export interface Replica {
-  readonly gateway: GatewayProcess;
-  /** Address of its user interface, without a slash at its end. */
-  readonly pages: string;
-}
+export type Replica = Pick<Rig, 'gateway' | 'pages'>;
 
 /** A gateway as a process of its own, before simulated engines that it knows from a directory of manifests. */
 export interface Rig extends AsyncDisposable {
@@ -63,50 +56,25 @@ export async function startRig(
   rules: string | null = null,
   environment: Readonly<Record<string, string>> = {},
 ): Promise<Rig> {
-  const folder = await mkdtemp(join(tmpdir(), 'ui-'));
-  const [manifests, configuration] = [join(folder, 'manifests'), join(folder, 'configuration')];
-  const file = join(configuration, 'gateway.yaml');
-  const rulesFile = join(folder, 'rules.yaml');
-  const database = join(folder, 'gateway.db');
-  const parts = new AsyncDisposableStack();
+  const world = new World();
+  world.begin();
   try {
-    parts.defer(() => rm(folder, { recursive: true, force: true }));
-    const engines = await Promise.all(rigClusters.map(([name]) => startSimulatedEngine({ name })));
-    for (const engine of engines) parts.defer(() => engine.close());
-    await Promise.all([mkdir(manifests), mkdir(configuration)]);
-    await writeFile(join(manifests, 'clusters.yaml'), engines.map(clusterManifest).join('---\n'));
-    if (rules !== null) await writeFile(rulesFile, rules);
+    const engines = await Promise.all(rigClusters.map(([name]) => world.engine({ name })));
+    const manifests = world.subfolder('manifests');
+    world.file('manifests/clusters.yaml', engines.map(clusterManifest).join('---\n'));
+    const rulesFile = world.path('rules.yaml');
+    if (rules !== null) world.file('rules.yaml', rules);
     let configured: Configuration = {
-      server: { address: '127.0.0.1' },
       serverConfig: { 'http-server.http.port': await freePort() },
       ...(rules === null ? {} : { routingRules: { rulesConfigPath: rulesFile } }),
       resources: { source: 'directory', directory: manifests },
-      dataStore: { jdbcUrl: `jdbc:sqlite:${database}` },
       monitor: { taskDelay: '1s' },
+      ...config,
     };
-    const write = async (change: Configuration) => {
-      configured = { ...configured, ...change };
-      await writeFile(file, stringify(configured));
-    };
-    await write(config);
-    let gateway = await startGatewayWithFile(file, environment);
-    parts.defer(async () => void (await gateway.stop()));
-    await untilReady(gateway.url);
-    const startReplica = async (): Promise<Replica> => {
-      const port = await freePort();
-      const own = join(folder, `replica-${port}.yaml`);
-      const serverConfig = { 'http-server.http.port': port };
-      await writeFile(own, stringify({ ...configured, serverConfig }));
-      const replica = await startGatewayWithFile(own, environment);
-      owned.defer(async () => void (await replica.stop()));
-      await untilReady(replica.url);
-      return { gateway: replica, pages: pagesOf(replica) };
-    };
+    let gateway = await world.startReady(configured, environment);
     const startGateway = async () => {
-      gateway = await startGatewayWithFile(file, environment);
-      await untilReady(gateway.url);
+      gateway = await world.startReady(configured, environment);
     };
-    const owned = parts.move();
     return {
       get gateway() {
         return gateway;
@@ -115,34 +83,28 @@ export async function startRig(
       engines,
       manifests,
       rulesFile,
-      database,
+      database: world.path('gateway.db'),
       configure: async (change) => {
         await gateway.stop();
-        await write(change);
+        configured = { ...configured, ...change };
         await startGateway();
       },
       stopGateway: async () => void (await gateway.stop()),
       startGateway,
-      startReplica,
-      [Symbol.asyncDispose]: () => owned.disposeAsync(),
+      startReplica: async () => {
+        const serverConfig = { 'http-server.http.port': await freePort() };
+        const replica = await world.startReady({ ...configured, serverConfig }, environment);
+        return { gateway: replica, pages: pagesOf(replica) };
+      },
+      [Symbol.asyncDispose]: () => world.end(),
     };
   } catch (error) {
-    await parts.disposeAsync();
+    await world.end();
     throw error;
   }
 }
 
 const pagesOf = ({ url }: GatewayProcess): string => `${url}/engine-gateway`;
-
-async function untilReady(url: string): Promise<void> {
-  const deadline = performance.now() + 20_000;
-  for (;;) {
-    const { status } = await fetch(`${url}/readyz`);
-    if (status === 200) return;
-    if (performance.now() > deadline) throw new Error(`the gateway is not ready: ${status}`);
-    await sleep(50);
-  }
-}
 
 function clusterManifest({ url }: SimulatedEngine, index: number): string {
   const [name = '', routingGroup = ''] = rigClusters[index] ?? [];

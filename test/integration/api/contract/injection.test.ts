@@ -4,12 +4,12 @@ import { bodySchema, operationOf } from './derived.ts';
 import { allRows, type ContractRig, nothingKnown, startContractRig } from './rig.ts';
 import { internals, type Row, type RowCall } from './rows.ts';
 
-/** Texts that end a string, a statement or a comment where they are put into one as they are. */
+/** Texts that end a string, a statement or a comment where they are put into one as they are. A sleep is longer than a test may take. */
 const statements = [
   "x' or '1'='1",
-  "x'; drop table query_history; delete from eg_resources; select pg_sleep(5); --",
-  'x" or sleep(5) or ""="',
-  "x\\' or sleep(5) #",
+  "x'; drop table query_history; delete from eg_resources; select pg_sleep(600); --",
+  'x" or sleep(600) or ""="',
+  "x\\' or sleep(600) #",
   "x') union select name, value, 1 from resource_groups_global_properties -- ",
   '$1 ? :name %s {x} ${ENV:PATH} `selectors`',
   'x\u0000y',
@@ -18,9 +18,6 @@ const statements = [
 const dialectStatements = statements.slice(1, 4);
 /** The same of header lines, which no database reads. */
 const lines = ['x\r\nX-Injected: 1\r\nSet-Cookie: stolen=1\r\n\r\n<html>', '\u02bc\u560d\u560aX-Injected: 1'];
-
-/** Longest answer to one of them, in milliseconds: a sleep of five seconds would show. */
-const PATIENCE = 4_500;
 
 /** Every way to put a text into a call: path and query parameters, and each text of the body. */
 function calls(rig: ContractRig, operation: string, good: Row, text: string): [string, RowCall][] {
@@ -72,14 +69,12 @@ for (const family of databases.filter(({ name }) => name !== 'sqlite')) {
     afterAll(() => rig?.dispose());
 
     const attack = async (operation: string, text: string, place: string, call: RowCall) => {
-      const started = performance.now();
       const response = await rig.call(operation, call);
       const what = `${JSON.stringify(text)} as ${place}: ${response.status} ${response.text.slice(0, 300)}`;
       // The operation that asks a cluster finds none here.
       if (response.status !== allRows(rig.known)[operation]?.success[0].status) {
         expect(response.status, what).toBeLessThan(500);
       }
-      expect(performance.now() - started, what).toBeLessThan(PATIENCE);
       expect(response.headers['x-injected'], what).toBeUndefined();
       expect((response.headers['set-cookie'] ?? []).join(), what).not.toContain('stolen');
       // What was sent may come back, what the database says may not.
