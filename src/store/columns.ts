@@ -9,12 +9,12 @@ export function toColumns<R extends object>(row: R, columns: ColumnNames<R>): Re
   return Object.fromEntries(Object.entries<string>(columns).map(([field, column]) => [column, values[field] ?? null]));
 }
 
-/** Splits rows into those of one statement each. @param max bound of the sum of the sizes of a batch of several rows */
+/** Splits rows into those of one statement each. @param max bound of the sum of sizes of several rows */
 export function* batches<T>(all: readonly T[], max: number, sizeOf: (row: T) => number = () => 1): Iterable<T[]> {
   let start = 0;
   let total = 0;
   for (const [index, row] of all.entries()) {
-    const size = sizeOf(row);
+    const size = all.length === 1 ? 0 : sizeOf(row);
     total += size;
     if (total <= max || index === start) continue;
     yield all.slice(start, index);

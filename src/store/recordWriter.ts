@@ -46,7 +46,7 @@ const MAX_OUTCOME_TEXT_BYTES = 262_144;
 /** Bytes beyond the kept text in which a match of `redact` may end. */
 const REDACT_MARGIN = 65_536;
 const MAX_BATCH_RECORDS = 500;
-/** Characters of text in a batch; also what memory holds at most is bounded by them. */
+/** Characters of text in a batch, and in memory. */
 const MAX_BATCH_CHARACTERS = 1_000_000;
 const MAX_MEMORY_CHARACTERS = 64_000_000;
 const MAX_BACK_OFF_MS = 5000;
