@@ -26,7 +26,7 @@ const first = () => 0;
 
 test('a submission that no cluster can take is kept with the reason, under the id that its client sees', async () => {
   const refused: unknown[] = [];
-  const outcomes = { ...unwatchedOutcomes, refuse: (query: unknown) => void refused.push(query) };
+  const outcomes = { ...unwatchedOutcomes, reject: (query: unknown) => void refused.push(query) };
   const gateway = await startGateway({ clusters: [], outcomes });
   const responses = [];
   for (let turn = 0; turn < 2; turn++) responses.push(await submit(gateway.url, 'SELECT 1', { user: 'ann' }));
