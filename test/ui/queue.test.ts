@@ -149,7 +149,6 @@ describe.skipIf(!canBrowse)('the page of the queue', () => {
         .waitFor();
       await page.keyboard.press('Enter');
       await page.waitForURL(`**/${id}`);
-      await page.getByRole('dialog').waitFor({ state: 'hidden' });
       await page.getByText(reason).first().waitFor();
     }
   });

@@ -2,7 +2,7 @@ import { Button, Combobox, Kbd, Modal, Text, TextInput, useCombobox } from '@man
 import { useDebouncedValue, useDisclosure, useHotkeys } from '@mantine/hooks';
 import { IconSearch } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
+import { useRef, useState } from 'react';
 import { useNavigate } from 'react-router';
 import { isMissing } from '../client/call.ts';
 import { getter, isGatewayId, RULES, wholeQuery } from '../client/resources.ts';
@@ -44,6 +44,7 @@ const ABOVE_DIALOGS = 250;
 const TYPING_MS = 200;
 
 function SearchField({ pages, onClose }: { readonly pages: readonly Page[]; readonly onClose: () => void }) {
+  const field = useRef<HTMLInputElement>(null);
   const [text, setText] = useState('');
   const [settled] = useDebouncedValue(text, TYPING_MS);
   const combobox = useCombobox({ opened: true, onDropdownClose: onClose });
@@ -51,6 +52,8 @@ function SearchField({ pages, onClose }: { readonly pages: readonly Page[]; read
   const hits = useHits(pages, text.trim(), settled.trim());
   const kinds = [...new Set(hits.map(({ kind }) => kind))];
   const choose = (address: string) => {
+    // The dialog is shown while it closes.
+    field.current?.blur();
     onClose();
     void navigate(address);
   };
@@ -58,6 +61,7 @@ function SearchField({ pages, onClose }: { readonly pages: readonly Page[]; read
     <Combobox store={combobox} onOptionSubmit={choose}>
       <Combobox.EventsTarget>
         <TextInput
+          ref={field}
           data-autofocus
           aria-label="Search"
           placeholder="Query id, backend, rule, group or page"

@@ -33,9 +33,9 @@ export function Shell({ pages, children }: { readonly pages: readonly Page[]; re
   const { pathname } = useLocation();
   const main = useRef<HTMLElement>(null);
   useReturnPlace(() => {
-    // Users of screen readers and of the keyboard continue at the start of the new page.
     close();
-    main.current?.focus({ preventScroll: true });
+    // Users of screen readers and of the keyboard continue at the start of the new page, unless a dialog is open by now.
+    if (!document.activeElement?.closest('[role="dialog"]')) main.current?.focus({ preventScroll: true });
   });
 
   return (
