@@ -297,6 +297,7 @@ describe.skipIf(!canBrowse)('Active Backends', () => {
       .poll(() => question.textContent())
       .toMatch(/switches off 2 backends \(adhoc-1, adhoc-2\)\. .*New queries are refused/);
     await question.getByRole('button', { name: 'Drain all' }).click();
+    await page.getByRole('button', { name: 'Undo' }).hover();
     await page.getByText('2 backends of adhoc take no new queries; running ones go on.').waitFor();
     await page.getByText('No backend of it takes new queries').waitFor();
     expect(await page.getByRole('button', { name: 'Drain all' }).isDisabled()).toBe(true);

@@ -169,6 +169,8 @@ describe.skipIf(!canBrowse || !controlPlaneAvailable)('clusters and rules that a
     expect(await rowOf('routingGroup').textContent()).toBe(`routingGrouppagedby ${GITOPS}paged`);
     await switchOf(page, 'paged').press('Space');
     await page.getByRole('button', { name: 'Switch off' }).click();
+    const undo = page.getByRole('button', { name: 'Undo' });
+    await undo.hover();
     await expect.poll(() => rowOf('active').textContent()).toMatch(/^activediffers.*false$/);
     expect(await declared.textContent()).toMatch(/1 field is in force as other than declared: an override is in force/);
     await expectSound(window);
@@ -177,7 +179,7 @@ describe.skipIf(!canBrowse || !controlPlaneAvailable)('clusters and rules that a
     const annotation = `enginegateway.dev/active=${off('argo')}`;
     await kube.kubectl(['annotate', '--overwrite', 'enginecluster', 'paged', annotation]);
     await declared.getByText('Overridden: off by argo').waitFor();
-    await page.getByRole('button', { name: 'Undo' }).click();
+    await undo.click();
     await page.getByText('paged was switched meanwhile: it is off by argo').waitFor();
     await kube.kubectl(['delete', 'enginecluster', 'paged']);
     await page.getByText('There is no backend paged, or not any more.').waitFor();

@@ -265,8 +265,11 @@ describe.skipIf(!canBrowse)('the page of routing rules', () => {
 
     await edit(() => dialog.getByLabel('Suspended').check());
     await row.getByText('suspended', { exact: true }).waitFor();
+    const suspended = notice('The rule report is suspended.').getByRole('button', { name: 'Undo' });
+    // Notices stay while the mouse is over them.
+    await suspended.hover();
     await expectSound(window);
-    await notice('The rule report is suspended.').getByRole('button', { name: 'Undo' }).click();
+    await suspended.click();
     await notice('The rule report is as it was before.').waitFor();
     await row.getByText('in force').waitFor();
     expect(await listed()).toEqual(before);
@@ -274,7 +277,7 @@ describe.skipIf(!canBrowse)('the page of routing rules', () => {
     await edit(() => dialog.getByRole('textbox', { name: 'Routing group' }).fill('adhoc'));
     await row.getByText('→ group adhoc').waitFor();
     const changed = notice('The rule report is changed.').getByRole('button', { name: 'Undo' });
-    await changed.waitFor();
+    await changed.hover();
     expect(await put('report', { ...spec, description: 'Theirs' })).toBe(200);
     await changed.click();
     const refused = alert('The rule report was not changed back');
@@ -295,7 +298,7 @@ describe.skipIf(!canBrowse)('the page of routing rules', () => {
 
     await remove();
     const deleted = notice('The rule report is deleted.').getByRole('button', { name: 'Undo' });
-    await deleted.waitFor();
+    await deleted.hover();
     const body = JSON.stringify({ name: 'report', ...spec, description: 'Another one' });
     expect((await fetch(`${rig.gateway.url}/api/rules`, { method: 'POST', headers, body })).status).toBe(200);
     await deleted.click();
