@@ -374,7 +374,7 @@ function checkIssuer(path: string, name: string, keys: IssuerKeys, report: Repor
   }
 }
 
-/** Of two issuers with one name no one could say whose keys verify a token. */
+/** Reports issuers of one name: it selects the keys that verify a token. */
 function checkDistinct(issuers: ReadonlyMap<string, string | null>, report: Report): void {
   const paths = new Map<string, string>();
   for (const [path, issuer] of issuers) {
