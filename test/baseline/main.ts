@@ -1,8 +1,8 @@
 /**
  * `npm run compare-with-baseline`: compares what users see of this program with what they saw of the baseline commit.
- * A difference fails unless a row of `docs/removed.md` covers it; so does a row that covers nothing.
- *
- * `--record` records the baseline again, from the history. `--only NAME` takes one recording.
+ * A difference fails unless a row of `docs/removed.md` covers it; so does a row that covers nothing, apart from rows
+ * for Normal Events: whether one is written depends on how soon a state follows the first. `--record` records the
+ * baseline again, from the history. `--only NAME` takes one recording.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -57,7 +57,7 @@ for (const [name, record] of Object.entries(recorders)) {
   failures += open.length;
 }
 if (!isRecording && only === undefined) {
-  for (const removal of removals.filter((each) => !used.has(each))) {
+  for (const removal of removals.filter((each) => !used.has(each) && !each.pattern.includes('> Normal '))) {
     console.log(`docs/removed.md: \`${removal.pattern}\` covers no difference; delete the row`);
     failures += 1;
   }
