@@ -40,11 +40,8 @@ describe(`${RULES} rules and ${CLUSTERS} clusters, each kind in one file`, () =>
     // Few health checks: each verdict goes through all clusters.
     target = await startTarget({ monitor: { taskDelay: '10m' } }, { prepare: fill });
     // All statuses are written before anything is measured.
-    const reconciled = async () => {
-      const { text } = await send(target, '/metrics?name[]=engine_gateway_reconcile_queue_depth');
-      return Number(/^engine_gateway_reconcile_queue_depth (\d+)/m.exec(text)?.[1]);
-    };
-    await vi.waitFor(async () => expect(await reconciled()).toBe(0), { timeout: 150_000, interval: 500 });
+    const waiting = () => target.metric('reconcile_queue_depth');
+    await vi.waitFor(async () => expect(await waiting()).toBe(0), { timeout: 150_000, interval: 500 });
   }, 180_000);
   afterAll(() => target?.close());
 

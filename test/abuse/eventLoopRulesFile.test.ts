@@ -108,11 +108,8 @@ describe(`${RULES} resources whose rules do not compile`, () => {
   let target: Target;
   beforeAll(async () => {
     target = await startTarget({}, { prepare: (folder) => writeFile(join(folder, 'rules.yaml'), brokenRules()) });
-    const reconciled = async () => {
-      const { text } = await send(target, '/metrics?name[]=engine_gateway_reconcile_queue_depth');
-      return Number(/^engine_gateway_reconcile_queue_depth (\d+)/m.exec(text)?.[1]);
-    };
-    await vi.waitFor(async () => expect(await reconciled()).toBe(0), { timeout: 100_000, interval: 500 });
+    const waiting = () => target.metric('reconcile_queue_depth');
+    await vi.waitFor(async () => expect(await waiting()).toBe(0), { timeout: 100_000, interval: 500 });
   });
   afterAll(() => target?.close());
 

@@ -89,10 +89,7 @@ describe('slow clients', { retry: 2 }, () => {
     }, 200);
     try {
       // Those that wait behind the readers are served once these are cut off.
-      const running = async () => {
-        const text = await (await fetch(`${target.url}/metrics`)).text();
-        return Number(/^engine_gateway_cluster_requests_in_flight\{[^}]*\} (\d+)/m.exec(text)?.[1]);
-      };
+      const running = () => target.metric('cluster_requests_in_flight');
       await expect.poll(running, { timeout: 60_000, interval: 200 }).toBeGreaterThan(READERS / 2);
       await expect.poll(running, { timeout: 60_000, interval: 200 }).toBeLessThan(5);
     } finally {

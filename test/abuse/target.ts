@@ -34,6 +34,8 @@ export interface Target {
   memory(): number;
   /** For how long its event loop was blocked at most, since this was last asked. */
   loop(): Promise<LoopFigures>;
+  /** The first sample of a metric; the name is without `engine_gateway_`. */
+  metric(name: string): Promise<number>;
   /** Stops all. @throws when the gateway was over its memory limit at any time */
   close(): Promise<void>;
 }
@@ -84,6 +86,10 @@ export async function startTarget(
     reached,
     memory: () => residentMegabytes(gateway.pid),
     loop: () => loopFigures(folder, gateway.pid),
+    metric: async (name) => {
+      const text = await (await fetch(`${gateway.url}/metrics?name[]=engine_gateway_${name}`)).text();
+      return Number(new RegExp(`^engine_gateway_${name}(?:\\{[^}]*\\})? (\\S+)`, 'm').exec(text)?.[1]);
+    },
     async close() {
       try {
         limit.check();
