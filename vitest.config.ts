@@ -72,13 +72,13 @@ export default defineConfig({
     projects: [
       suite('unit', 120, { workers: waiting, startsProgram: false, isolate: false }),
       suite('integration', 120, { workers: waiting, sharesServers: true, runsInside: true, isolate: false }),
-      suite('contract', 300, { workers: 1, sharesServers: true }),
+      suite('contract', 300, { workers: 2, sharesServers: true }),
       suite('operator', 120, { workers: waiting, sharesServers: true }),
       // One after the other: their files share two Trinos, whose queries they count. What runs beside it is another suite.
       suite('engine', 600, { workers: 1, downloads: true, sharesServers: true }),
       suite('migration', 300, { workers: 2, downloads: true }),
       suite('clients', 600, { workers: 2 }),
-      suite('packaging', 180, { workers: 1, startsProgram: false }),
+      suite('packaging', 180, { workers: 2, startsProgram: false }),
       suite('ui', 180, { workers: waiting + 1 }),
       suite('origins', 300, { workers: 1 }),
       suite('faults', 420, { workers: 4, sharesServers: true }),

@@ -87,12 +87,12 @@ describe.skipIf(!canRun)("the Dockerfile's steps in a clean folder", () => {
     await chmod(work, 0o755);
     const context = join(work, 'context');
     await copyContext(context);
-    const folders = new Map<string, string>();
+    // Beside each other, as a builder does it; a stage that copies from another one waits for it.
+    const folders = new Map<string, Promise<string>>();
     for (const [i, stage] of stages.entries()) {
-      image = join(work, `stage-${i}`);
-      await buildStage(stage, image, context, folders);
-      folders.set(stage.name ?? String(i), image);
+      folders.set(stage.name ?? String(i), buildStage(stage, join(work, `stage-${i}`), context, folders));
     }
+    image = (await Promise.all(folders.values())).at(-1) as string;
     port = await freePort();
   }, 420_000);
 
@@ -223,13 +223,13 @@ async function copyContext(context: string): Promise<void> {
   }
 }
 
-/** Runs a stage's steps with its root at a folder; the base image is this Node and the machine's npm. */
+/** Runs a stage's steps with its root at a folder, which it returns; the base image is this Node and the machine's npm. */
 async function buildStage(
   { instructions }: Stage,
   root: string,
   context: string,
-  others: ReadonlyMap<string, string>,
-): Promise<void> {
+  others: ReadonlyMap<string, Promise<string>>,
+): Promise<string> {
   await mkdir(join(root, 'usr/local/bin'), { recursive: true });
   await copyFile(process.execPath, join(root, 'usr/local/bin/node'));
   let folder = '/';
@@ -240,7 +240,7 @@ async function buildStage(
     } else if (name === 'COPY') {
       const paths = text.split(/\s+/);
       const target = paths.pop() ?? '';
-      const from = flags.from === undefined ? context : (others.get(flags.from) ?? '');
+      const from = flags.from === undefined ? context : ((await others.get(flags.from)) ?? '');
       for (const path of paths) {
         const to = join(root, resolve(folder, target));
         const intoFolder = target.endsWith('/') || paths.length > 1;
@@ -252,8 +252,11 @@ async function buildStage(
     } else if (name === 'RUN') {
       // Absolute paths of the image are below its folder here.
       const command = text.replace(/(?<=\s)\/(?=\w)/g, `${root}/`);
-      const env = { ...process.env, PATH: `${root}/usr/local/bin:${process.env.PATH}` };
+      // Packages of the same lock file, which npm has from the project's own installation.
+      const path = `${root}/usr/local/bin:${process.env.PATH}`;
+      const env = { ...process.env, PATH: path, npm_config_prefer_offline: 'true' };
       await run('sh', ['-ec', command], { cwd: join(root, folder), env });
     }
   }
+  return root;
 }
