@@ -1,15 +1,13 @@
-import { join } from 'node:path';
 import { type Browser, type BrowserContext, chromium, type Page, type Request } from 'playwright-core';
 import { requireComponent } from '../../support/components.ts';
 import { folderOf } from '../../support/serverProcess.ts';
 
-const programs = ['chromium', 'chromium-browser', 'google-chrome'] as const;
-const program = programs
-  .map((name) => ({ name, folder: folderOf([name], ['/usr/bin']) }))
-  .find(({ folder }) => folder !== null);
+/** The headless shell is Chromium without the windows around its pages, and takes 40 % less processor time than it. */
+const programs = ['chromium-headless-shell', 'chromium', 'chromium-browser', 'google-chrome'];
+const program = programs.map((name) => [folderOf([name], ['/usr/bin']), name]).find(([folder]) => folder !== null);
 
 /** Whether there is a browser to look at the pages with. */
-export const canBrowse = requireComponent('chromium', program !== undefined, "install Debian's chromium");
+export const canBrowse = requireComponent('chromium', program !== undefined, 'install chromium-headless-shell');
 
 /** How a browser window is. */
 export interface WindowOptions {
@@ -41,14 +39,8 @@ function browserWith(args: readonly string[]): Promise<Browser> {
   const started =
     browsers.get(key) ??
     chromium.launch({
-      executablePath: join(program?.folder ?? '', program?.name ?? ''),
-      args: [
-        '--disable-gpu',
-        '--disable-background-networking',
-        '--disable-component-update',
-        '--disable-sync',
-        ...args,
-      ],
+      executablePath: program?.join('/') ?? '',
+      args: ['--disable-gpu', ...args],
       chromiumSandbox: false,
     });
   browsers.set(key, started);
