@@ -2,6 +2,7 @@ import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
 import process from 'node:process';
 import { defineConfig } from 'vitest/config';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 // Workers and the programs that tests start load what an earlier one compiled: a third less processor time.
 process.env.NODE_COMPILE_CACHE ??= resolve('.cache/compile');
@@ -20,6 +21,23 @@ interface Suite {
   readonly runsInside?: boolean;
   /** Whether each file has a process of its own, so that none can leave anything behind for another; by default it has. */
   readonly isolate?: boolean;
+}
+
+/** Files that take longer than others of their suite although they are shorter. */
+const longest = [
+  ...['faults/apiServer', 'faults/clusters', 'faults/database', 'faults/limits', 'faults/replicas'],
+  ...['migration/alternatingWrites', 'migration/sideBySide', 'ui/shell'],
+  ...['operator/allNamespaces', 'operator/discovery', 'operator/operator', 'operator/restoredEtcd'],
+].map((name) => resolve('test', `${name}.test.ts`));
+
+/** They begin first, so that none of them runs alone at the end; the others follow as Vitest orders them, the largest first. */
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const { long = [], other = [] } = Object.groupBy(await super.sort(files), ({ moduleId }) =>
+      longest.includes(moduleId) ? 'long' : 'other',
+    );
+    return [...long, ...other];
+  }
 }
 
 /** Most files wait more than they compute: on a machine of two processors a third one fills the pauses (a fourth in `ui`). */
@@ -69,6 +87,7 @@ const suite = (
 
 export default defineConfig({
   test: {
+    sequence: { sequencer: LongestFirst },
     projects: [
       suite('unit', 120, { workers: waiting, startsProgram: false, isolate: false }),
       suite('integration', 120, { workers: waiting, sharesServers: true, runsInside: true, isolate: false }),
