@@ -47,20 +47,23 @@ describe('bodies of many clients at once', { retry: 2 }, () => {
     connections.push(...opened);
     return opened;
   };
-  /**
-   * Connections of which a head and a byte were read. One of which nothing was read yet counts as idle: it is closed when
-   * memory becomes short, and its client makes another.
-   */
-  const begin = async (count: number, start: string): Promise<readonly RawConnection[]> => {
+  /** Connections of which bytes were read; idle ones are closed when memory is short, and their clients make others. */
+  const begin = async (
+    count: number,
+    start: string | Buffer,
+    isDone: (senders: readonly RawConnection[]) => boolean | Promise<boolean> = async () =>
+      (await inUse(target)) >= count,
+  ): Promise<readonly RawConnection[]> => {
+    await expect.poll(() => inUse(target), { timeout: 60_000 }).toBe(0);
     let senders: readonly RawConnection[] = [];
-    const bytesRead = async () => {
-      senders = senders.filter(({ closed }) => !closed);
+    const isRead = async () => {
+      senders = senders.filter(({ closed, statuses }) => !closed || statuses.length > 0);
       const more = await open(count - senders.length);
       for (const sender of more) sender.send(start);
       senders = [...senders, ...more];
-      return await inUse(target);
+      return await isDone(senders);
     };
-    await expect.poll(bytesRead, { timeout: 60_000, interval: 200 }).toBeGreaterThanOrEqual(count);
+    await expect.poll(isRead, { timeout: 60_000, interval: 200 }).toBe(true);
     return senders;
   };
   const head = (...lines: readonly string[]) =>
@@ -110,17 +113,13 @@ describe('bodies of many clients at once', { retry: 2 }, () => {
   });
 
   test('uploads to a cluster that does not read them: those beyond server.requestMemory are answered 503', async () => {
-    const senders = await open(SENDERS);
-    const piece = Buffer.alloc(300_000, 'x');
-    for (const sender of senders) {
-      sender.send(`POST /ui/stuck HTTP/1.1\r\nHost: x\r\nContent-Length: ${piece.length}\r\n\r\n`);
-      sender.send(piece);
-    }
-    const refused = () => senders.filter(({ statuses }) => statuses.length > 0);
+    const body = 'x'.repeat(300_000);
+    const upload = Buffer.from(`POST /ui/stuck HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+    const refused = (all: readonly RawConnection[]) => all.filter(({ statuses }) => statuses.length > 0);
     // Each may take 128 KiB of three quarters of the budget.
     const room = (BUDGET_MB * MEGABYTE * 0.75) / (128 * 1024);
-    await expect.poll(() => refused().length, { timeout: 60_000 }).toBeGreaterThanOrEqual(SENDERS - room);
-    expect([...new Set(refused().flatMap(({ statuses }) => statuses))]).toEqual([503]);
+    const senders = await begin(SENDERS, upload, (all) => refused(all).length >= SENDERS - room);
+    expect([...new Set(refused(senders).flatMap(({ statuses }) => statuses))]).toEqual([503]);
     expect(await inUse(target)).toBeLessThanOrEqual(BUDGET_MB * MEGABYTE);
   });
 });
