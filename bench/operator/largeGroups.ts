@@ -130,8 +130,8 @@ async function countStatements(family: string, store: KnexStore): Promise<void> 
     statements += 1;
   });
   const target: Omit<GroupTarget, 'rows'> = {
-    ...{ environment: 'counted', isPeriodOwned: false, prune: false, othersRoots: new Set<string>() },
-    ownedRoots: new Set(versions.all.rootGroups.map(({ name }) => name)),
+    ...{ environment: 'counted', isPeriodOwned: false, prune: false },
+    owners: new Map(versions.all.rootGroups.map(({ name }) => [name, 'own'])),
   };
   const counts: string[] = [];
   for (const [what, rows] of [
@@ -142,7 +142,7 @@ async function countStatements(family: string, store: KnexStore): Promise<void> 
     ['all are deleted', noRows],
   ] as const) {
     const [before, time] = [statements, new Stopwatch()];
-    await stores.use(null, ({ declared }) => declared.apply({ ...target, rows }));
+    await stores.use(null, (own) => own.declare({ ...target, rows }));
     counts.push(`${what} ${statements - before} (${(time.seconds * 1_000).toFixed(0)} ms)`);
   }
   console.log(`${family}, statements of the transaction, BEGIN and COMMIT included: ${counts.join(', ')}`);

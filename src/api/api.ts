@@ -22,13 +22,7 @@ import { healthRoutes, jwksRoutes, measureCalls, metricsRoutes, registerMetrics 
 import { queryRoutes, queueLister, queueRoutes, runningQueryRoutes } from './queries.ts';
 import { backendRoutes, publicRoutes, registryRoutes } from './registry.ts';
 import { readBodies } from './requestBody.ts';
-import {
-  declaredGroupsRoute,
-  entityRoutes,
-  exactSelectorRoutes,
-  resourceGroupRoutes,
-  webappGroupRoutes,
-} from './resourceGroups.ts';
+import { declaredGroupsRoute, entityRoutes, resourceGroupRoutes, webappGroupRoutes } from './resourceGroups.ts';
 import { ruleRoutes, webappRuleRoutes } from './rules.ts';
 import { indexPage, respondUnserved, userInterfaceRoutes } from './userInterface.ts';
 
@@ -126,10 +120,7 @@ function storeRoutes(api: StoreContext): void {
   overviewRoutes(api);
   configurationRoute(api);
   viewRoutes(api);
-  if (api.resourceGroups !== null) {
-    webappGroupRoutes(api, api.resourceGroups);
-    exactSelectorRoutes(api);
-  }
+  if (api.resourceGroups !== null) webappGroupRoutes(api, api.resourceGroups);
   runningQueryRoutes(api);
   auditRoutes(api);
   queueRoutes(api, listQueue);

@@ -50,7 +50,7 @@ const GroupQuestion = Type.Object(
 type GroupQuestion = Static<typeof GroupQuestion>;
 
 /** Which resource group engines choose for a query, by the tables (docs/resource-groups.md#which-group-takes-a-query). */
-export function groupExplainRoute(api: ApiContext, stores: GroupTables): void {
+export function groupExplainRoute(api: ApiContext, tables: GroupTables): void {
   routes(api, 'resource groups')('POST', '/api/resourcegroups/explain', {
     summary: 'Explains which resource group engines choose for a query',
     description: 'By the tables as they are; no engine is asked. Exact-match selectors are not looked at.',
@@ -60,11 +60,7 @@ export function groupExplainRoute(api: ApiContext, stores: GroupTables): void {
     handle: async ({ body }) => {
       const problems = questionProblems(body);
       if (problems.length > 0) throw malformed(problems);
-      const rows = await stores.use(body.useSchema || null, async ({ groups, selectors, properties }) => ({
-        groups: await groups.all(),
-        selectors: await selectors.all(null),
-        properties: await properties.all(),
-      }));
+      const rows = await tables.rows(body.useSchema || null);
       const environment = environmentOf(body, rows);
       const stored = storedGroups(rows, environment);
       const criteria = criteriaOf(body);

@@ -1,5 +1,4 @@
 import { Type } from 'typebox';
-import type { Problem } from './errors.ts';
 import {
   groupColumns,
   limitsOf,
@@ -31,14 +30,11 @@ export const ResourceGroup = Type.Object(
   { $id: 'ResourceGroup', description: 'A resource group (spec: Resource group).' },
 );
 
+const unsent = { description: 'Must not be sent; null and 0 are taken as not sent.' };
 export const ResourceGroupCreate = Type.Object(
   {
     ...fields,
-    resourceGroupId: Type.Optional(
-      Type.Union([Type.Literal(0), Type.Null()], {
-        description: 'Must not be sent; null and 0 are taken as not sent.',
-      }),
-    ),
+    resourceGroupId: Type.Optional(Type.Union([Type.Literal(0), Type.Null()], unsent)),
   },
   {
     ...{ $id: 'ResourceGroupCreate', additionalProperties: false },
@@ -60,31 +56,24 @@ export type ResourceGroupRow = ResourceGroupColumns & { readonly resourceGroupId
 const checkCreate = compileCheck(ResourceGroupCreate);
 const checkUpdate = compileCheck(ResourceGroupUpdate);
 
-/** Checks a new group: types, ranges and values that the engine could not load. */
-export function parseResourceGroupCreate(value: unknown): Checked<ResourceGroupColumns> {
-  if (isRecord(value) && value.resourceGroupId) {
-    const message = 'is assigned by the database; leave it out to create a group';
-    return { ok: false, problems: [{ field: 'resourceGroupId', message }] };
-  }
-  const checked = checkCreate(value);
-  return checked.ok ? withRules(checked.value) : checked;
-}
+/** Bodies with their checks: types, ranges and values that the engine could not load. */
+export const groupBodies = {
+  create: {
+    schema: ResourceGroupCreate,
+    parse: (value: unknown): Checked<ResourceGroupColumns> => {
+      if (!isRecord(value) || !value.resourceGroupId) return rowOf(checkCreate(value));
+      const message = 'is assigned by the database; leave it out to create a group';
+      return { ok: false, problems: [{ field: 'resourceGroupId', message }] };
+    },
+  },
+  update: { schema: ResourceGroupUpdate, parse: (value: unknown) => rowOf(checkUpdate(value)) },
+};
 
-export function parseResourceGroupUpdate(value: unknown): Checked<ResourceGroupRow> {
-  const checked = checkUpdate(value);
+function rowOf(checked: ReturnType<typeof checkCreate | typeof checkUpdate>): Checked<ResourceGroupRow> {
   if (!checked.ok) return checked;
-  const columns = withRules(checked.value);
-  return columns.ok
-    ? { ok: true, value: { resourceGroupId: checked.value.resourceGroupId, ...columns.value } }
-    : columns;
-}
-
-function withRules(
-  body: Parameters<typeof limitsOf>[0] & { readonly parent?: number | null; readonly environment?: string | null },
-): Checked<ResourceGroupColumns> {
-  const columns = { ...limitsOf(body), parent: body.parent ?? null, environment: body.environment ?? null };
-  const problem = controlProblem(columns.environment ?? '');
-  const own: Problem[] = problem === null ? [] : [{ field: 'environment', message: problem }];
-  const problems = [...valueProblems(columns), ...own];
-  return problems.length === 0 ? { ok: true, value: columns } : { ok: false, problems };
+  const { parent = null, environment = null, resourceGroupId } = checked.value;
+  const row = { ...limitsOf(checked.value), parent, environment, resourceGroupId: resourceGroupId ?? 0 };
+  const message = controlProblem(environment ?? '');
+  const problems = [...valueProblems(row), ...(message === null ? [] : [{ field: 'environment', message }])];
+  return problems.length === 0 ? { ok: true, value: row } : { ok: false, problems };
 }

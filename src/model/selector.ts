@@ -85,32 +85,42 @@ const checkMatch = compileCheck(SelectorMatch);
 const checkUpdate = compileCheck(SelectorUpdate);
 
 /** Checks a new selector: types, and values that the engine could not load. */
-export function parseSelectorCreate(value: unknown): Checked<NewSelector> {
+function parseSelectorCreate(value: unknown): Checked<NewSelector> {
   const checked = checkCreate(value);
   if (!checked.ok) return checked;
-  const problems = textProblems(checked.value, '');
-  if (problems.length > 0) return { ok: false, problems };
-  return { ok: true, value: { ...columnsOf(checked.value), resourceGroupId: checked.value.resourceGroupId || null } };
+  const { resourceGroupId } = checked.value;
+  return without(textProblems(checked.value, ''), {
+    ...columnsOf(checked.value),
+    resourceGroupId: resourceGroupId || null,
+  });
 }
 
-/** Reads the selector of a request. Its texts are compared, not checked: stored texts are arbitrary. */
-export function parseSelectorMatch(value: unknown): Checked<SelectorRow> {
+/** Reads a selector. Its texts are compared, not checked: stored texts are arbitrary. */
+function parseSelectorMatch(value: unknown): Checked<SelectorRow> {
   const checked = checkMatch(value);
   if (!checked.ok) return checked;
-  const problems = nulProblems(checked.value, '');
-  return problems.length === 0 ? { ok: true, value: rowOf(checked.value) } : { ok: false, problems };
+  return without(nulProblems(checked.value, ''), rowOf(checked.value));
 }
 
 /** Checks `{current, update}`: both are required, and the engine must be able to load `update`. */
-export function parseSelectorUpdate(value: unknown): Checked<{ current: SelectorRow; update: SelectorColumns }> {
+function parseSelectorUpdate(value: unknown): Checked<{ current: SelectorRow; update: SelectorColumns }> {
   const checked = checkUpdate(value);
   if (!checked.ok) return checked;
   const { current, update } = checked.value;
   const problems = [...nulProblems(current, 'current.'), ...textProblems(update, 'update.')];
-  if (problems.length > 0) return { ok: false, problems };
   const { id: _unused, ...columns } = rowOf(update);
-  return { ok: true, value: { current: rowOf(current), update: columns } };
+  return without(problems, { current: rowOf(current), update: columns });
 }
+
+const without = <T>(problems: readonly Problem[], value: T): Checked<T> =>
+  problems.length === 0 ? { ok: true, value } : { ok: false, problems };
+
+/** Bodies with their checks. */
+export const selectorBodies = {
+  create: { schema: SelectorCreate, parse: parseSelectorCreate },
+  update: { schema: SelectorUpdate, parse: parseSelectorUpdate },
+  delete: { schema: SelectorMatch, parse: parseSelectorMatch },
+};
 
 function rowOf(body: Static<typeof SelectorMatch>): SelectorRow {
   return { ...columnsOf(body), resourceGroupId: body.resourceGroupId, id: body.id ?? null };
@@ -128,10 +138,7 @@ function nulProblems(body: SelectorBody, prefix: string): Problem[] {
   return names.map((name) => ({ field: prefix + name, message: 'must not hold the character NUL' }));
 }
 
-/**
- * Finds texts that the engine could not load: one such row prevents it from loading any change. Regular expressions are the engine's
- * and are stored as they are.
- */
+/** Texts that the engine could not load. Regular expressions are stored as sent. */
 function textProblems(body: SelectorBody, prefix: string): Problem[] {
   const { queryType = null, clientTags = null, selectorResourceEstimate = null } = body;
   const checked = checkFileSelector({
@@ -147,7 +154,7 @@ function textProblems(body: SelectorBody, prefix: string): Problem[] {
 }
 
 /** The value of a JSON text; the text itself if it is none. */
-function jsonOf(text: string | null): unknown {
+export function jsonOf(text: string | null): unknown {
   try {
     return text === null ? null : (JSON.parse(text) ?? text);
   } catch {

@@ -10,10 +10,10 @@ import { DatabaseLeadership } from './leadership/leadership.ts';
 import type { OperatorOptions, ResourceSettings, SourceComponents } from './operatorOptions.ts';
 import { Controller } from './reconcile/controller.ts';
 import { ExternalChanges } from './reconcile/externalChanges.ts';
-import { GroupApplier } from './reconcile/groupApplier.ts';
+import { groupApplier } from './reconcile/groupApplier.ts';
 import { operatorMetrics } from './reconcile/metrics.ts';
 import { clusterCredentials, ResourceClusterRegistry } from './registry/clusterRegistry.ts';
-import { GroupWrites } from './registry/groupWrites.ts';
+import { groupTables } from './registry/groupWrites.ts';
 import { LimitRegistry } from './registry/limitRegistry.ts';
 import { type AppliedChange, ResourceWrites } from './registry/resourceWrites.ts';
 import { DatabaseSource, type DatabaseSourceOptions } from './sources/database/databaseSource.ts';
@@ -37,7 +37,7 @@ export async function createOperator(options: OperatorOptions) {
   const policy = { ...options.policy, trust };
   const discoveries = kubernetes === undefined ? undefined : new Discoveries(options, kubernetes, leadership);
   const { groupOwners } = store;
-  const effects = new GroupApplier(groupStores, groupOwners, () => controller.outcomes, logger);
+  const effects = groupApplier(groupStores, groupOwners, () => controller.outcomes, logger);
   const controller: Controller = new Controller({
     ...options,
     ...{ source, leadership, statusLeadership: kubernetes?.statusLeadership, metrics },
@@ -60,7 +60,7 @@ export async function createOperator(options: OperatorOptions) {
   const writes = new ResourceWrites(source, controller, table, policy, clock, options.apiWrites);
   const registry = new ResourceClusterRegistry(writes);
   const limits = new LimitRegistry(writes, options.admissionCounts ?? noCounts);
-  const groups = groupStores === null ? null : new GroupWrites(groupStores, groupOwners, effects, writes, ownDatabase);
+  const groups = groupStores === null ? null : groupTables(groupStores, groupOwners, effects, writes, ownDatabase);
   return {
     source,
     writes,

@@ -8,7 +8,6 @@ import { AuditRepository } from './auditRepository.ts';
 import { BackendRepository } from './backendRepository.ts';
 import { newestFirst } from './columns.ts';
 import { type Database, type DatabaseLimits, defaultLimits, openDatabase } from './database.ts';
-import { GroupOwnerRepository } from './declaredGroups.ts';
 import { EndedQueryRepository } from './endedQueryRepository.ts';
 import { EndedSessionRepository } from './endedSessionRepository.ts';
 import { storeError } from './failures.ts';
@@ -28,13 +27,14 @@ import { queryStatistics } from './queryStatistics.ts';
 import { QueuedQueryRepository } from './queuedQueryRepository.ts';
 import {
   exactMatchSelectors,
+  groupOwners,
   noOtherDatabase,
-  openResourceGroups,
   requireAllowed,
   type SchemaRules,
   type SchemaStores,
   schemaStores,
 } from './resourceGroupStore.ts';
+import { openResourceGroups } from './resourceGroupTables.ts';
 import { ResourceRepository } from './resourceRepository.ts';
 import { ruleHits } from './ruleHits.ts';
 import { RunningQueryRepository } from './runningQueryRepository.ts';
@@ -83,7 +83,7 @@ function storeOf(database: Database, openOther: ((name: string) => Database) | n
     queuedQueries: new QueuedQueryRepository(database),
     endedSessions: new EndedSessionRepository(database),
     leader: new LeaderRepository(database),
-    groupOwners: new GroupOwnerRepository(database),
+    groupOwners: groupOwners(database),
     audit: new AuditRepository(database),
     queryCounts: queryCounts(database),
     queryRates: queryRates(database),
@@ -180,11 +180,7 @@ export function readResourceGroups(
   allowed: readonly string[] | null,
 ): Promise<GroupRows> {
   if (name !== null) requireAllowed(name, allowed);
-  const read = async (database: Database): Promise<GroupRows> => {
-    const { groups, selectors, properties } = openResourceGroups(database, name);
-    return { groups: await groups.all(), selectors: await selectors.all(null), properties: await properties.all() };
-  };
-  return readAsItIs(options, read, name);
+  return readAsItIs(options, (database) => openResourceGroups(database, name).read(), name);
 }
 
 /** A query of the history, as far as every release has kept it. */

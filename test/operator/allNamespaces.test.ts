@@ -361,7 +361,7 @@ describe.skipIf(!controlPlaneAvailable)('all namespaces, with only the Role and 
             selectors: [{ group }],
           });
         const tables = (store as KnexStore).resourceGroups({ allowed: null, maxOpen: 1 });
-        const rows = async () => (await tables.use(null, ({ groups: all }) => all.all())).map(({ name }) => name);
+        const rows = async () => (await tables.use(null, (own) => own.read())).groups.map(({ name }) => name);
         await applyIn(north, groups('attack', { prune: true }));
         await until(async () =>
           expect(await conditionOf(north, 'rgc/groups')).toMatchObject({

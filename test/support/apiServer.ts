@@ -170,8 +170,12 @@ function groupTables(stores: SchemaStores | GroupTables | undefined): GroupTable
   if (stores === undefined) return null;
   if ('change' in stores) return stores;
   return {
-    use: stores.use,
-    change: async (database, work) => ({ ...(await stores.use(database, work)), resource: null }),
+    rows: (database) => stores.use(database, (own) => own.read()),
+    list: (database, table) => stores.use(database, (own) => own.list(table)),
+    change: async (database, decide) => ({
+      ...(await stores.use(database, (own) => own.write(decide))),
+      resource: null,
+    }),
     of: async () => [],
   };
 }

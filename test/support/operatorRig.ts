@@ -10,10 +10,10 @@ import { registryNameOf } from '../../src/model/resourceName.ts';
 import { DatabaseLeadership } from '../../src/operator/leadership/leadership.ts';
 import { Controller, type ControllerOptions } from '../../src/operator/reconcile/controller.ts';
 import { ExternalChanges } from '../../src/operator/reconcile/externalChanges.ts';
-import { GroupApplier } from '../../src/operator/reconcile/groupApplier.ts';
+import { groupApplier } from '../../src/operator/reconcile/groupApplier.ts';
 import { operatorMetrics } from '../../src/operator/reconcile/metrics.ts';
 import { ResourceClusterRegistry } from '../../src/operator/registry/clusterRegistry.ts';
-import { GroupWrites } from '../../src/operator/registry/groupWrites.ts';
+import { type GroupTables, groupTables } from '../../src/operator/registry/groupWrites.ts';
 import { type ApiWrites, ResourceWrites } from '../../src/operator/registry/resourceWrites.ts';
 import { DatabaseSource } from '../../src/operator/sources/database/databaseSource.ts';
 import { DirectorySource } from '../../src/operator/sources/directory/directorySource.ts';
@@ -34,7 +34,7 @@ export interface OperatorRig {
   readonly registry: ResourceClusterRegistry;
   readonly leadership: DatabaseLeadership;
   /** The tables of resource groups as calls use them; null where there are none. */
-  readonly groups: GroupWrites | null;
+  readonly groups: GroupTables | null;
   stop(): Promise<void>;
 }
 
@@ -97,7 +97,7 @@ export async function startOperator(
   const source = typeof sourceOf === 'function' ? sourceOf(changes) : sourceOf;
   const { groups } = options;
   const effects =
-    groups === undefined ? null : new GroupApplier(groups, store.groupOwners, () => controller.outcomes, logger, 100);
+    groups === undefined ? null : groupApplier(groups, store.groupOwners, () => controller.outcomes, logger, 100);
   const controller: Controller = new Controller({
     kinds: resourceKinds,
     services: noServices,
@@ -131,7 +131,7 @@ export async function startOperator(
   const writes =
     groups === undefined || effects === null
       ? null
-      : new GroupWrites(groups, store.groupOwners, effects, resourceWrites, null);
+      : groupTables(groups, store.groupOwners, effects, resourceWrites, null);
   await controller.start();
   return { source, table, controller, registry, leadership, groups: writes, stop: () => controller.stop() };
 }

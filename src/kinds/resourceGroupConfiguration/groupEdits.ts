@@ -1,28 +1,13 @@
 import { GatewayError } from '../../model/errors.ts';
 import type { GlobalPropertyRow } from '../../model/globalProperty.ts';
 import { type DeclaredSelector, declaredRows, rootOf } from '../../model/groupsFile/declaredGroups.ts';
-import {
-  checkFileSelector,
-  type FileGroup,
-  fileGroup,
-  limitsOf,
-  type SelectorTexts,
-  selectorTextNames,
-} from '../../model/groupsFile/groupFields.ts';
-import { fileSelector, type GroupsFile, PERIOD, pathsOf } from '../../model/groupsFile/storedGroups.ts';
+import { checkFileSelector, type FileGroup, fileGroup, limitsOf } from '../../model/groupsFile/groupFields.ts';
+import { fileSelector, PERIOD, pathsOf } from '../../model/groupsFile/storedGroups.ts';
 import type { ResourceGroupRow } from '../../model/resourceGroup.ts';
 import type { SelectorRow } from '../../model/selector.ts';
-import { type GroupOwner, PERIOD_ROOT } from '../../store/declaredGroups.ts';
-import type { GroupWrite } from '../../store/resourceGroupStore.ts';
-import { RESOURCE_GROUP_CONFIGURATION } from './spec.ts';
-
-/** A spec that is edited: a copy. */
-export interface EditedSpec extends Omit<GroupsFile, 'rootGroups' | 'selectors' | 'cpuQuotaPeriod'> {
-  rootGroups: FileGroup[];
-  selectors: GroupsFile['selectors'][number][];
-  cpuQuotaPeriod?: string;
-  firstPriority?: number;
-}
+import { type GroupWrite, hasSameConditions } from '../../store/resourceGroupChanges.ts';
+import { type GroupOwner, PERIOD_ROOT } from '../../store/resourceGroupStore.ts';
+import { type ResourceGroupConfigurationSpec as GroupsSpec, RESOURCE_GROUP_CONFIGURATION } from './spec.ts';
 
 /** A change of a row that a resource declares, as a change of its spec. */
 export interface GroupEdit {
@@ -31,8 +16,8 @@ export interface GroupEdit {
   readonly title: string;
   /** Field of the call that names the row. */
   readonly field: string;
-  /** Changes the spec. Returns the row as it is declared then; null: deleted, undefined: the spec did not have it. */
-  readonly apply: (spec: EditedSpec) => GroupWrite['row'] | undefined;
+  /** Returns the changed spec, and the row as it is declared then; null: the spec does not have it. */
+  readonly apply: (spec: GroupsSpec) => readonly [spec: GroupsSpec, row: GroupWrite['row']] | null;
 }
 
 /** A resource for messages. */
@@ -45,9 +30,7 @@ export function declaredBy({ owner, title, field }: Omit<GroupEdit, 'apply'>, fi
   return new GatewayError('EG_CONFLICT', `${title} belongs to the ${nameOfOwner(owner)}; ${fix}.`, { field });
 }
 
-interface OwnedGroup extends Omit<GroupEdit, 'apply'> {
-  readonly path: string;
-}
+type OwnedGroup = Omit<GroupEdit, 'apply'> & { readonly path: string };
 
 /**
  * The edit of a resource that has the same effect as a change of the tables; null: no resource declares the rows.
@@ -62,22 +45,23 @@ export function groupEdit(
 ): GroupEdit | null {
   const ownedGroup = (id: number | null | undefined): OwnedGroup | null => {
     const environment = groups.find(({ resourceGroupId }) => resourceGroupId === id)?.environment;
-    const path = pathsOf(groups.filter((each) => each.environment === environment)).get(id ?? 0);
-    if (path === undefined) return null;
+    const path = pathsOf(groups.filter((each) => each.environment === environment)).get(id ?? 0) ?? '';
     const owner = owners.find((each) => each.environment === environment && each.root === rootOf(path));
     const title = `The group ${path} of the environment ${environment}`;
-    return owner === undefined ? null : { owner, path, title, field: 'resourceGroupId' };
+    return path === '' || owner === undefined ? null : { owner, path, title, field: 'resourceGroupId' };
   };
   if (kind === 'GlobalProperty') return (row ?? before)?.name === PERIOD ? periodEdit(row, owners) : null;
   const own = ownedGroup(before?.resourceGroupId);
   if (kind === 'Selector') return selectorEdit(before, row, own, ownedGroup(row?.resourceGroupId));
-  if (own !== null && before !== null) return changedGroup(own, before, row);
-  const above = ownedGroup(row?.parent);
-  return row === null || above === null ? null : newGroup({ ...above, field: 'parent' }, before, row);
-}
-
-function newGroup(above: OwnedGroup, before: ResourceGroupRow | null, row: ResourceGroupRow): GroupEdit | null {
-  if (before?.parent === row.parent) return null;
+  if (own !== null && before !== null) {
+    const placing = ['name', 'parent', 'environment'] as const;
+    const field = placing.find((each) => row !== null && row[each] !== before[each]);
+    if (field === undefined) return editOf(own, row, (group) => (row === null ? [] : [withLimits(group, before, row)]));
+    throw declaredBy({ ...own, field }, `change its ${field} there, or delete the group and create another one`);
+  }
+  const parent = ownedGroup(row?.parent);
+  if (row === null || parent === null || before?.parent === row.parent) return null;
+  const above = { ...parent, field: 'parent' };
   if (before !== null) {
     throw declaredBy(above, 'a group that is there cannot be moved below it by REST: delete it, and create it there');
   }
@@ -86,54 +70,32 @@ function newGroup(above: OwnedGroup, before: ResourceGroupRow | null, row: Resou
     const message = `The environment must be ${environment}, as that of the parent.`;
     throw new GatewayError('EG_IMPOSSIBLE', message, { field: 'environment' });
   }
-  return {
-    ...above,
-    apply: ({ rootGroups }) => {
-      const parent = findGroup(rootGroups, above.path)?.group;
-      if (parent === undefined) return undefined;
-      parent.subGroups = [...(parent.subGroups ?? []), fileGroup(row, [])];
-      return row;
-    },
-  };
+  return editOf(above, row, (group) => [{ ...group, subGroups: [...(group.subGroups ?? []), fileGroup(row, [])] }]);
 }
 
-function changedGroup(own: OwnedGroup, before: ResourceGroupRow, row: ResourceGroupRow | null): GroupEdit {
-  for (const field of ['name', 'parent', 'environment'] as const) {
-    if (row === null || row[field] === before[field]) continue;
-    throw declaredBy({ ...own, field }, `change its ${field} there, or delete the group and create another one`);
-  }
-  return {
-    ...own,
-    apply: ({ rootGroups }) => {
-      const { siblings, group } = findGroup(rootGroups, own.path) ?? {};
-      if (siblings === undefined || group === undefined) return undefined;
-      if (row === null) siblings.splice(siblings.indexOf(group), 1);
-      else setLimits(group, before, row);
-      return row;
-    },
-  };
+/** An edit that puts others in place of a group. */
+function editOf(own: OwnedGroup, row: ResourceGroupRow | null, edit: (group: FileGroup) => FileGroup[]): GroupEdit {
+  const below = (groups: readonly FileGroup[], prefix: string): FileGroup[] =>
+    groups.flatMap((group) => {
+      const path = prefix + group.name;
+      if (path === own.path) return edit(group);
+      if (!own.path.startsWith(`${path}.`)) return group;
+      return { ...group, subGroups: below(group.subGroups ?? [], `${path}.`) };
+    });
+  const apply: GroupEdit['apply'] = (spec) =>
+    hasGroup(spec, own) ? [{ ...spec, rootGroups: below(spec.rootGroups, '') }, row] : null;
+  return { ...own, apply };
 }
 
-/** Finds a group by its path, with the list that it is in. */
-function findGroup(
-  siblings: FileGroup[],
-  path: string,
-): { readonly siblings: FileGroup[]; readonly group: FileGroup } | null {
-  const [name, ...below] = path.split('.');
-  const group = siblings.find((each) => each.name === name);
-  if (group === undefined) return null;
-  return below.length === 0 ? { siblings, group } : findGroup(group.subGroups ?? [], below.join('.'));
-}
+const hasGroup = (spec: GroupsSpec, { path }: OwnedGroup): boolean =>
+  declaredRows(spec, null).groups.some((group) => group.path === path);
 
-/** Sets the columns of a group that a call changes. The other fields stay as they are written. */
-function setLimits(group: FileGroup, before: ResourceGroupRow, row: ResourceGroupRow): void {
-  const fields: Record<string, unknown> = group;
-  for (const field of Object.keys(limitsOf(row)) as (keyof ReturnType<typeof limitsOf>)[]) {
-    if (row[field] === before[field]) continue;
-    if (row[field] === null) delete fields[field];
-    else fields[field] = row[field];
-    if (field === 'hardConcurrencyLimit') delete group.maxRunning;
-  }
+/** A group with the columns that a call changes. The other fields stay as they are written. */
+function withLimits({ maxRunning, ...group }: FileGroup, before: ResourceGroupRow, row: ResourceGroupRow): FileGroup {
+  const limits = Object.entries(limitsOf(row)).filter(([field, value]) => value !== before[field as keyof typeof row]);
+  const hasOther = maxRunning === undefined || row.hardConcurrencyLimit !== before.hardConcurrencyLimit;
+  const fields = { ...group, ...(hasOther ? {} : { maxRunning }), ...Object.fromEntries(limits) };
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null)) as FileGroup;
 }
 
 function selectorEdit(
@@ -149,36 +111,24 @@ function selectorEdit(
     const fix = 'a selector is moved only among the groups of one resource: delete it, and create it there';
     throw declaredBy({ ...(own ?? target), field: 'update.resourceGroupId' }, fix);
   }
+  const stays = (each: DeclaredSelector) =>
+    before === null || each.path !== own?.path || !hasSameConditions(before, each);
   const apply: GroupEdit['apply'] = (spec) => {
-    const isBefore = (each: DeclaredSelector) =>
-      before !== null && each.path === own?.path && isSelector(before, { ...each.texts, priority: each.priority });
-    const declared = declaredSelectors(spec);
-    if (row === null) {
-      spec.selectors = spec.selectors.filter((_, index) => !isBefore(declared[index] as DeclaredSelector));
-      return null;
-    }
-    if (findGroup(spec.rootGroups, target.path) === null) return undefined;
-    const highest = spec.firstPriority ?? declared.length;
-    const present = declared.findIndex(isBefore);
+    const { firstPriority = null } = spec;
+    const declared = declaredRows(spec, firstPriority).selectors;
+    const others = spec.selectors.filter((_, index) => stays(declared[index] as DeclaredSelector));
+    if (row === null) return [{ ...spec, selectors: others }, row];
+    if (!hasGroup(spec, target)) return null;
     // A new one comes after those of its priority, one in place of another where its priority is.
-    if (present !== -1) spec.selectors.splice(present, 1);
-    const index = Math.max(0, Math.min(spec.selectors.length, highest - row.priority + (present === -1 ? 1 : 0)));
+    const place = (firstPriority ?? declared.length) - row.priority + (others.length < declared.length ? 0 : 1);
     const wanted = fileSelector(row, target.path, []);
     const checked = checkFileSelector(wanted);
-    spec.selectors.splice(index, 0, checked.ok ? checked.value : wanted);
-    const { priority, texts } = declaredSelectors(spec)[index] as DeclaredSelector;
-    return { ...row, ...texts, priority };
+    const index = Math.max(0, Math.min(others.length, place));
+    const edited = { ...spec, selectors: others.toSpliced(index, 0, checked.ok ? checked.value : wanted) };
+    const { path: _path, ...conditions } = declaredRows(edited, firstPriority).selectors[index] as DeclaredSelector;
+    return [edited, { ...row, ...conditions }];
   };
   return { ...target, apply };
-}
-
-function declaredSelectors(spec: EditedSpec): readonly DeclaredSelector[] {
-  return declaredRows(spec, spec.firstPriority ?? null).selectors;
-}
-
-/** True if two rows have the same priority and conditions. */
-export function isSelector(a: SelectorTexts & Pick<SelectorRow, 'priority'>, b: typeof a): boolean {
-  return a.priority === b.priority && selectorTextNames.every((name) => a[name] === b[name]);
 }
 
 function periodEdit(row: GlobalPropertyRow | null, owners: readonly GroupOwner[]): GroupEdit | null {
@@ -190,11 +140,9 @@ function periodEdit(row: GlobalPropertyRow | null, owners: readonly GroupOwner[]
     const message = `${title} is declared by several resources: ${names}; change it there.`;
     throw new GatewayError('EG_CONFLICT', message, { field: 'name' });
   }
-  const apply: GroupEdit['apply'] = (spec) => {
-    if (spec.cpuQuotaPeriod === undefined) return undefined;
-    if (row?.value == null) delete spec.cpuQuotaPeriod;
-    else spec.cpuQuotaPeriod = row.value;
-    return row;
+  const apply: GroupEdit['apply'] = ({ cpuQuotaPeriod, ...spec }) => {
+    if (cpuQuotaPeriod === undefined) return null;
+    return [row?.value == null ? spec : { ...spec, cpuQuotaPeriod: row.value }, row];
   };
   return { owner, title, field: 'name', apply };
 }

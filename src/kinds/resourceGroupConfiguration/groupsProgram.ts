@@ -2,10 +2,11 @@ import { problemText } from '../../model/errors.ts';
 import { type DeclaredRows, declaredRows } from '../../model/groupsFile/declaredGroups.ts';
 import { isOlder } from '../../model/nameClaims.ts';
 import { keyTextOf, type Resource } from '../../model/resource.ts';
+import { PERIOD_ROOT } from '../../store/resourceGroupStore.ts';
 import type { KindProgram, ProgramSettings } from '../kindProgram.ts';
 import { type Acceptance, accepted, liveOf, notAccepted, outcomeOf, type ResourceOutcome } from '../outcome.ts';
 import { PolicyVersions } from '../policyProgram.ts';
-import { RESOURCE_GROUP_CONFIGURATION } from './spec.ts';
+import { RESOURCE_GROUP_CONFIGURATION, type ResourceGroupConfigurationSpec } from './spec.ts';
 import { checkGroupsSpec } from './validation.ts';
 
 /** Content of a valid spec. */
@@ -16,7 +17,7 @@ export interface DeclaredGroups {
   readonly databases: readonly (string | null)[];
   readonly environment: string;
   readonly rows: DeclaredRows;
-  /** Names of the groups without a parent. */
+  /** Names of the groups without a parent, and `PERIOD_ROOT` with a period. */
   readonly roots: ReadonlySet<string>;
 }
 
@@ -34,73 +35,71 @@ export function isGroupsOutcome(outcome: ResourceOutcome | undefined): outcome i
 
 type Judged = Pick<GroupsOutcome, 'acceptance' | 'declared'>;
 
+const rejection = (reason: string, message: string): Judged => ({
+  ...{ acceptance: notAccepted(reason, message), declared: null },
+});
+
 /** Most selectors that are compared with each other here: more take too long between requests. */
 const MAX_COMPARED_SELECTORS = 200;
 const MAX_WARNINGS = 3;
 
 /** Decides what resources declare, and which of them owns a root group: the oldest. */
-export class GroupsProgram implements KindProgram {
-  readonly #settings: Pick<ProgramSettings, 'ownDatabase' | 'policy'>;
-  readonly #versions = new PolicyVersions<Judged>();
-
-  constructor(settings: Pick<ProgramSettings, 'ownDatabase' | 'policy'>) {
-    this.#settings = settings;
-  }
-
-  restore(): void {
-    // Applied groups are in the tables, and stay there.
-  }
-
-  refresh(resources: readonly Resource[]): ReadonlyMap<string, GroupsOutcome> {
-    const live = liveOf(resources).toSorted((a, b) => (isOlder(a, b) ? -1 : 1));
-    const owners = new Map<string, GroupsOutcome>();
-    const outcomes = live.map((resource): [string, GroupsOutcome] => {
-      const judged = this.#judge(resource);
-      const conflict = conflictOf(judged, owners);
-      const own =
-        conflict === null ? judged : { ...judged, acceptance: notAccepted('NameConflict', conflict), declared: null };
-      for (const { key } of placesOf(own)) if (!owners.has(key)) owners.set(key, own);
-      return [keyTextOf(resource), own.paused ? { ...own, declared: null } : own];
-    });
-    this.#versions.keep(new Set(live.map(({ metadata }) => metadata.uid)));
-    return new Map(outcomes);
-  }
-
-  #judge(resource: Resource): GroupsOutcome {
-    const { policy, ownDatabase = null } = this.#settings;
+export function groupsProgram({ policy, ownDatabase = null }: ProgramSettings): KindProgram {
+  const versions = new PolicyVersions<Judged>();
+  const judge = (resource: Resource): GroupsOutcome => {
     const refusal = policy.trust?.refusal(resource.metadata.namespace) ?? null;
-    if (refusal !== null) {
-      return { ...outcomeOf(resource), acceptance: notAccepted('NamespaceNotTrusted', refusal), declared: null };
-    }
-    const judged = this.#versions.of(resource, '', () => judgedSpec(resource.spec, ownDatabase));
-    return { ...outcomeOf(resource), ...judged };
-  }
+    if (refusal !== null) return { ...outcomeOf(resource), ...rejection('NamespaceNotTrusted', refusal) };
+    return { ...outcomeOf(resource), ...versions.of(resource, '', () => judgedSpec(resource.spec, ownDatabase)) };
+  };
+  return {
+    // Applied groups are in the tables, and stay there.
+    restore: () => undefined,
+    refresh: (resources) => {
+      const live = liveOf(resources).toSorted((a, b) => (isOlder(a, b) ? -1 : 1));
+      const owners = new Map<string, GroupsOutcome>();
+      const outcomes = live.map((resource): [string, GroupsOutcome] => {
+        const judged = judge(resource);
+        const conflict = conflictOf(judged, owners);
+        const own = conflict === null ? judged : { ...judged, ...rejection('NameConflict', conflict) };
+        for (const { key } of placesOf(own)) if (!owners.has(key)) owners.set(key, own);
+        return [keyTextOf(resource), own.paused ? { ...own, declared: null } : own];
+      });
+      versions.keep(new Set(live.map(({ metadata }) => metadata.uid)));
+      return new Map(outcomes);
+    },
+  };
 }
 
 function judgedSpec(value: unknown, ownDatabase: string | null): Judged {
   const { spec, problems, warnings } = checkGroupsSpec(value, MAX_COMPARED_SELECTORS);
-  if (spec === null) return { acceptance: notAccepted('InvalidSpec', problemText(problems)), declared: null };
-  const { environment, prune = false, onDrift = 'repair', databases = [null], firstPriority = null } = spec;
-  const names = databases.map((name) => (name === ownDatabase ? null : name));
-  const roots = new Set(spec.rootGroups.map(({ name }) => name));
-  const rows = declaredRows(spec, firstPriority);
+  if (spec === null) return rejection('InvalidSpec', problemText(problems));
   const listed = warnings.slice(0, MAX_WARNINGS).map(({ field, message }) => `${field} ${message}`);
   const more = warnings.length - listed.length;
   const texts = [...listed, ...(more > 0 ? [`${more} more, which engine-gateway validate prints`] : [])];
-  return {
-    acceptance: accepted(['the groups are valid', ...texts.map((text) => `warning: ${text}`)].join('; ')),
-    declared: { databases: [...new Set(names)], environment, rows, roots, prune, onDrift },
-  };
+  const message = ['the groups are valid', ...texts.map((text) => `warning: ${text}`)].join('; ');
+  return { acceptance: accepted(message), declared: declaredGroups(spec, ownDatabase) };
 }
 
-/** What a resource declares in each database: its root groups, and the period of CPU limits (without a root). */
+/** The content of a valid spec. @param ownDatabase name of the gateway's own database */
+export function declaredGroups(spec: ResourceGroupConfigurationSpec, ownDatabase: string | null): DeclaredGroups {
+  const { environment, prune = false, onDrift = 'repair', databases = [null], firstPriority = null } = spec;
+  const names = databases.map((name) => (name === ownDatabase ? null : name));
+  const roots = spec.rootGroups.map(({ name }) => name);
+  if (spec.cpuQuotaPeriod !== undefined) roots.push(PERIOD_ROOT);
+  const rows = declaredRows(spec, firstPriority);
+  return { databases: [...new Set(names)], environment, rows, roots: new Set(roots), prune, onDrift };
+}
+
+/** What a resource declares in each database: its root groups, and the period of CPU limits. */
 function placesOf({ declared }: GroupsOutcome) {
-  if (declared === null) return [];
-  const { databases, environment, roots, rows } = declared;
-  return databases.flatMap((database) => [
-    ...[...roots].map((root) => ({ key: JSON.stringify([database, environment, root]), root, database })),
-    ...(rows.cpuQuotaPeriod === null ? [] : [{ key: JSON.stringify([database]), root: null, database }]),
-  ]);
+  const { databases = [], environment, roots = [] } = declared ?? {};
+  return databases.flatMap((database) =>
+    [...roots].map((root) => {
+      // The period is of all groups of a database.
+      const place = root === PERIOD_ROOT ? [database] : [database, environment, root];
+      return { key: JSON.stringify(place), root, database };
+    }),
+  );
 }
 
 function conflictOf(outcome: GroupsOutcome, owners: ReadonlyMap<string, GroupsOutcome>): string | null {
@@ -110,11 +109,11 @@ function conflictOf(outcome: GroupsOutcome, owners: ReadonlyMap<string, GroupsOu
     if (owner === undefined) continue;
     const { kind, namespace, name } = owner.key;
     const older = `the older ${kind} ${namespace}/${name}`;
-    if (root !== null) {
+    if (root !== PERIOD_ROOT) {
       const where = database === null ? "the gateway's own database" : `the database ${database}`;
       return `the group ${root} of the environment ${environment} in ${where} belongs to ${older}; take it out of one of the two, what was applied before stays until then`;
     }
-    // The period is of all groups of a database: several resources may declare the same.
+    // Several resources may declare the same period.
     const [own, other] = [rows?.cpuQuotaPeriod, owner.declared?.rows.cpuQuotaPeriod];
     if (own === other) continue;
     return `spec.cpuQuotaPeriod ${own} is not ${other}, which ${older} declares for all groups of the same database; declare the same, or leave it out`;

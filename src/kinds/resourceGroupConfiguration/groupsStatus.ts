@@ -39,9 +39,7 @@ export type DatabaseState = Static<typeof DatabaseState>;
 export const statusProperties = { databases: list(DatabaseState, 'What is in the tables, by database.') };
 
 /** A database in the status, and the reason of its failure as conditions have it. */
-export interface GroupTargetState extends DatabaseState {
-  readonly reason?: string;
-}
+export type GroupTargetState = DatabaseState & { readonly reason?: string };
 
 /** The state of a database among those of a resource. @param database null: the gateway's own */
 export function databaseState<S extends DatabaseState>(
@@ -52,18 +50,12 @@ export function databaseState<S extends DatabaseState>(
   return states.find((each) => (each.name ?? null) === database && each.environment === environment);
 }
 
-/** States of the groups that resources declare. */
-export interface GroupTargets {
-  /** By database; null: not tried yet. */
-  of(key: ResourceKey): readonly GroupTargetState[] | null;
-}
+/** States of the groups that a resource declares, by database; null: not tried yet. */
+export type GroupTargets = (key: ResourceKey) => readonly GroupTargetState[] | null;
 
-export function groupsStatus(
-  outcome: GroupsOutcome,
-  { stored, targets }: Pick<StatusView, 'stored' | 'targets'>,
-): StatusDraft {
+export function groupsStatus(outcome: GroupsOutcome, { stored, targets }: StatusView): StatusDraft {
   const { acceptance } = outcome;
-  const states = targets.of(outcome.key);
+  const states = targets(outcome.key);
   const applied = appliedState(outcome, states);
   const own = ready(acceptance, stored);
   const message = 'accepted, and in the tables of the engines';
@@ -72,10 +64,7 @@ export function groupsStatus(
   return statusDraft(outcome, acceptance, fields, { Applied: applied, Drift: driftState(states ?? []), Ready: all });
 }
 
-function appliedState(
-  { acceptance, paused, resource }: GroupsOutcome,
-  states: readonly GroupTargetState[] | null,
-): State {
+function appliedState({ acceptance, paused, resource }: GroupsOutcome, states: ReturnType<GroupTargets>): State {
   if (acceptance.status !== 'True') return { ...acceptance, message: 'what was applied before stays in the tables' };
   if (paused) return conditionState('Unknown', 'Paused', 'nothing is written while the resource is paused');
   if (states === null) return conditionState('Unknown', 'Pending', 'the tables are not written yet');

@@ -7,7 +7,7 @@ import {
   plainKind,
   type ResourceKind,
 } from '../resourceKind.ts';
-import { type GroupsOutcome, GroupsProgram } from './groupsProgram.ts';
+import { type GroupsOutcome, groupsProgram } from './groupsProgram.ts';
 import { groupsStatus, statusProperties } from './groupsStatus.ts';
 import { RESOURCE_GROUP_CONFIGURATION, RESOURCE_GROUP_CONFIGURATIONS, ResourceGroupConfigurationSpec } from './spec.ts';
 import { checkGroupsSpec } from './validation.ts';
@@ -42,7 +42,7 @@ export const resourceGroupConfiguration: ResourceKind<GroupsOutcome> = {
   specProblems: (spec) => checkGroupsSpec(spec).problems,
   findings,
   exported,
-  program: (settings) => new GroupsProgram(settings),
+  program: groupsProgram,
   status: groupsStatus,
 };
 

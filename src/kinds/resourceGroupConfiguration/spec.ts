@@ -8,7 +8,6 @@ import {
   fileSelectorSchema,
   MAX_INT,
 } from '../../model/groupsFile/groupFields.ts';
-import type { Resource } from '../../model/resource.ts';
 import { closedObject, optionalChoice, optionalFlag, optionalInteger, optionalText } from '../fields/spec.ts';
 
 export const RESOURCE_GROUP_CONFIGURATION = 'ResourceGroupConfiguration';
@@ -106,11 +105,7 @@ export const ResourceGroupConfigurationSpec = closedObject(
   ],
 );
 
-type OwnFields = { [field in keyof typeof ownFields]: (typeof ownFields)[field] };
-
-export interface ResourceGroupConfigurationSpec extends Static<ReturnType<typeof Type.Object<OwnFields>>> {
+export interface ResourceGroupConfigurationSpec extends Static<ReturnType<typeof Type.Object<typeof ownFields>>> {
   readonly rootGroups: readonly FileGroup[];
   readonly selectors: readonly FileSelector[];
 }
-
-export type ResourceGroupConfiguration = Resource<ResourceGroupConfigurationSpec>;

@@ -6,19 +6,12 @@ import { MAX_LEVELS, ResourceGroupConfigurationSpec } from './spec.ts';
 const checkSpec = compileCheck(ResourceGroupConfigurationSpec, 'spec');
 const jsonWidths = { clientTags: 512, selectorResourceEstimate: 1_024 } as const;
 
-/** Problems and warnings of a spec, as with a file of the engine (docs/resource-groups.md#checking-a-file). */
-interface SpecCheck {
-  /** Null: it has mistakes. */
-  readonly spec: ResourceGroupConfigurationSpec | null;
-  readonly problems: readonly Problem[];
-  readonly warnings: readonly Problem[];
-}
-
 /**
- * Checks the spec of a ResourceGroupConfiguration.
+ * Checks the spec of a ResourceGroupConfiguration, as a file of the engine (docs/resource-groups.md#checking-a-file).
+ * @returns the spec, null if it has mistakes; problems and warnings
  * @param maxCompared selectors are compared with each other if they are no more, which takes time
  */
-export function checkGroupsSpec(value: unknown, maxCompared = 0): SpecCheck {
+export function checkGroupsSpec(value: unknown, maxCompared = 0) {
   const checked = checkSpec(value);
   if (!checked.ok) return { spec: null, problems: checked.problems.map(better), warnings: [] };
   const spec = checked.value as unknown as ResourceGroupConfigurationSpec;

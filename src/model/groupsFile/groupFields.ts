@@ -1,6 +1,6 @@
 import { type Static, type TNull, type TOptional, type TSchema, type TUnion, Type } from 'typebox';
 import { engineDurationMs, engineSizeBytes } from '../engineUnits.ts';
-import type { Problem } from '../errors.ts';
+import { GatewayError, type Problem } from '../errors.ts';
 import { isRecord } from '../record.ts';
 import { type Checked, compileCheck } from '../validation.ts';
 import { groupSegmentProblem } from './groupName.ts';
@@ -134,10 +134,7 @@ export function valueProblems({ name, softMemoryLimit, schedulingPolicy, ...grou
   return messages.flatMap(([at, message]) => (message === null ? [] : [{ field: at, message }]));
 }
 
-/**
- * Contradictory fields: the engine would reject its whole configuration (AbstractResourceConfigurationManager and
- * ResourceGroupSpec of the engine).
- */
+/** Contradictory fields: the engine would reject its whole configuration (Trino: `ResourceGroupSpec`). */
 export function contradictions(group: GroupLimits): readonly Problem[] {
   const problems: Problem[] = [];
   const { softConcurrencyLimit: soft, hardConcurrencyLimit: hard, softCpuLimit, hardCpuLimit } = group;
@@ -185,6 +182,14 @@ export type SelectorText = keyof typeof selectorFields;
 export const selectorTextNames = Object.keys(selectorFields) as SelectorText[];
 /** Conditions of a selector as the table has them; null: none. */
 export type SelectorTexts = Readonly<Record<SelectorText, string | null>>;
+
+/** Rejects conditions that the table has no column for. @param prefix of the field in the message */
+export function requireSelectorColumns(selector: SelectorTexts, columns: ReadonlySet<string>, prefix: string): void {
+  const name = selectorTextNames.find((each) => selector[each] !== null && !columns.has(columnOf(each)));
+  if (name === undefined) return;
+  const message = `${prefix}${name} has no place: selectors lacks the column ${columnOf(name)}, which the engine's own migrations add.`;
+  throw new GatewayError('EG_IMPOSSIBLE', message, { field: prefix + name });
+}
 
 /** The field of a condition in files. */
 export function fileFieldOf(name: SelectorText) {

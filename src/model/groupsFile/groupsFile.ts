@@ -19,7 +19,7 @@ import { shadowWarnings } from './shadowedSelectors.ts';
 const MAX_DEPTH = 32;
 const MAX_FINDINGS = 100;
 
-/** Result of checking a file of resource groups. `field` is a path such as `rootGroups[0].subGroups[1].name`. */
+/** Mistakes in a file of resource groups; `field` is a path such as `rootGroups[0].subGroups[1].name`. */
 export interface GroupsFileCheck {
   /** Content that the engine rejects, or that prevents all queries. */
   readonly problems: readonly Problem[];
@@ -28,10 +28,8 @@ export interface GroupsFileCheck {
 }
 
 /**
- * Checks the content of a file of the engine's file-based resource group manager as the engine does (Trino:
- * `ManagerSpec`, `ResourceGroupSpec`, `SelectorSpec`, `StaticSelector` and `AbstractResourceConfigurationManager`), and
- * for mistakes that the engine does not report: unreachable selectors, groups without selectors, limits that cannot be
- * reached.
+ * Checks a file of the file-based resource group manager as the engine does (Trino: `ManagerSpec`, `StaticSelector` and
+ * `AbstractResourceConfigurationManager`), and for mistakes that the engine does not report, such as unreachable selectors.
  * @param withShadows true compares selectors with each other, which takes up to seconds for thousands of them
  */
 export function checkGroupsFile(value: unknown, withShadows = true): GroupsFileCheck {
@@ -103,7 +101,8 @@ class FileCheck {
       const group = checked.value;
       groups.push(group);
       if (names.has(group.name)) {
-        this.#reject(`${at}.name`, `is ${JSON.stringify(group.name)}, as another group's ${placeText(parent)}`);
+        const place = parent === null ? 'among the root groups' : 'under the same parent';
+        this.#reject(`${at}.name`, `is ${JSON.stringify(group.name)}, as another group's ${place}`);
       }
       names.add(group.name);
       this.#limits(at, group, parent, hasPeriod);
@@ -220,10 +219,6 @@ class FileCheck {
 
   #selector(at: string, selector: FileSelector): void {
     this.#rejectWithin(at, selectorProblems(selector));
-    this.#group(at, selector);
-  }
-
-  #group(at: string, selector: FileSelector): void {
     const field = `${at}.group`;
     for (const part of selector.group.split('.')) {
       const problem = part === '' ? 'must not have an empty part between dots' : groupSegmentProblem(part);
@@ -272,7 +267,3 @@ function pathsTo(path: string): readonly string[] {
 const namingFields = ['user', 'originalUser', 'authenticatedUser', 'source'] as const;
 /** The engine's expression for named groups. */
 const namedGroup = /\(\?<([a-zA-Z][a-zA-Z0-9]*)>/g;
-
-function placeText(parent: Parent | null): string {
-  return parent === null ? 'among the root groups' : 'under the same parent';
-}

@@ -2,7 +2,7 @@ import type { Problem } from '../errors.ts';
 import type { GlobalPropertyRow } from '../globalProperty.ts';
 import { isRecord } from '../record.ts';
 import type { ResourceGroupRow } from '../resourceGroup.ts';
-import type { SelectorRow } from '../selector.ts';
+import { jsonOf, type SelectorRow } from '../selector.ts';
 import {
   type FileGroup,
   type FileSelector,
@@ -23,6 +23,14 @@ export interface GroupRows {
   readonly groups: readonly ResourceGroupRow[];
   readonly selectors: readonly SelectorRow[];
   readonly properties: readonly GlobalPropertyRow[];
+}
+
+/** The tables as a change finds them. */
+export interface StoredTables extends GroupRows {
+  /** True if each group must have a memory limit, as the engine's migrations have not made the column nullable. */
+  readonly needsMemoryLimit: boolean;
+  /** The engine's migrations add some. */
+  readonly selectorColumns: ReadonlySet<string>;
 }
 
 export interface StoredGroups {
@@ -86,11 +94,8 @@ export function storedGroups(rows: GroupRows, environment: string): StoredGroups
   const children = Map.groupBy(placed, ({ parent }) => parent);
   const below = (parent: number | null): FileGroup[] =>
     (children.get(parent) ?? []).map((row) => fileGroup(row, below(row.resourceGroupId)));
-  const groupRows = new Map<string, ResourceGroupRow>();
-  for (const row of placed) {
-    const path = paths.get(row.resourceGroupId) ?? '';
-    if (!groupRows.has(path)) groupRows.set(path, row);
-  }
+  // Of several rows of a path the first one counts.
+  const groupRows = new Map(placed.map((row) => [paths.get(row.resourceGroupId) ?? '', row] as const).reverse());
   const selectorRows = rows.selectors.filter(({ resourceGroupId }) => paths.has(resourceGroupId));
   const period = periodOf(rows);
   const file = {
@@ -107,11 +112,7 @@ const jsonForms: Partial<Record<SelectorText, (value: unknown) => boolean>> = {
   selectorResourceEstimate: isRecord,
 };
 
-/**
- * Converts a selector to the file's form.
- * @param group path of its group
- * @param problems receives a problem for each omitted field that a file cannot represent
- */
+/** Converts a selector to the file's form. @param problems receives one for each field that a file cannot represent */
 export function fileSelector(row: SelectorRow, group: string, problems: Problem[]): FileSelector {
   const conditions: [string, unknown][] = [];
   for (const [name, text] of Object.entries(mapSelectorFields((each) => row[each])) as [
@@ -120,7 +121,7 @@ export function fileSelector(row: SelectorRow, group: string, problems: Problem[
   ][]) {
     if (text === null) continue;
     const isRight = jsonForms[name];
-    const value = isRight === undefined ? text : parsed(text);
+    const value = isRight === undefined ? text : jsonOf(text);
     if (isRight === undefined || isRight(value)) conditions.push([fileFieldOf(name), value]);
     else {
       const of = row.id === null ? `selector of ${group} with priority ${row.priority}` : `selector ${row.id}`;
@@ -136,12 +137,4 @@ export function selectorTexts(selector: FileSelector): SelectorTexts {
     const value = selector[fileFieldOf(name)] ?? null;
     return typeof value === 'object' && value !== null ? JSON.stringify(value) : value;
   });
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
 }

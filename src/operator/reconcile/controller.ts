@@ -338,7 +338,7 @@ export class Controller {
 
   #draft(key: string, outcome: ResourceOutcome, state: StoredState): StatusDraft {
     const { kinds, source, changes, admissionCounts: counts = noCounts, table, effects } = this.#options;
-    const targets = effects?.targets ?? { of: () => null };
+    const targets = effects?.targets ?? (() => null);
     const isStored = state === 'stored';
     const reason = isStored ? '' : 'the database is not available; the change follows when it is back';
     const stored = { stored: isStored, reason };

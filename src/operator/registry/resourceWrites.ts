@@ -248,14 +248,15 @@ export class ResourceWrites {
   async change(
     { spec: schema, plural }: ResourceKind,
     key: ResourceKey,
-    edit: (present: Resource) => Resource['spec'],
+    edit: (present: Resource) => Resource['spec'] | Promise<Resource['spec']>,
     force: boolean,
   ): Promise<SpecWrite> {
     this.mayWrite(`${plural} cannot be changed`);
     return await this.decide(async () => {
       const present = this.#present(key, undefined);
       if (present === null) throw noSuchResource(key);
-      return await this.settle(await this.apply(present, wholeChange(schema, present, edit(present)), force));
+      const change = wholeChange(schema, present, await edit(present));
+      return await this.settle(await this.apply(present, change, force));
     });
   }
 

@@ -178,6 +178,18 @@ for (const family of databases) {
       ]);
     });
 
+    it('a table is read without the others', async () => {
+      const { knex } = store.database;
+      const tables = { resourcegroup: 'resource_groups', selector: 'selectors' };
+      const all = { ...tables, globalproperty: 'resource_groups_global_properties' };
+      for (const table of Object.values(all)) {
+        await knex.schema.renameTable(table, 'elsewhere');
+        const statuses = Object.keys(all).map(async (name) => (await get(`/${name}/read`)).status);
+        expect(await Promise.all(statuses)).toEqual(Object.values(all).map((name) => (name === table ? 404 : 200)));
+        await knex.schema.renameTable('elsewhere', table);
+      }
+    });
+
     it('useSchema addresses another database of the server', async () => {
       if (family.name === 'sqlite') {
         const answer = await get('/resourcegroup/read?useSchema=other');
@@ -190,10 +202,10 @@ for (const family of databases) {
       expect((await get('/resourcegroup/read')).json()).toEqual([]);
       expect((await get(`/resourcegroup/read${there}`)).json()).toEqual([created.json()]);
       const others = other.resourceGroups({ allowed: null, maxOpen: 1 });
-      expect(await others.use(null, (own) => own.groups.all())).toMatchObject([group]);
+      expect((await others.use(null, (own) => own.read())).groups).toMatchObject([group]);
       const allowed = store.resourceGroups({ allowed: [otherName], maxOpen: 1 });
-      expect(await allowed.use(otherName, (own) => own.groups.all())).toHaveLength(1);
-      await expect(allowed.use('elsewhere', (own) => own.groups.all())).rejects.toMatchObject({
+      expect((await allowed.use(otherName, (own) => own.read())).groups).toHaveLength(1);
+      await expect(allowed.use('elsewhere', (own) => own.read())).rejects.toMatchObject({
         code: 'EG_IMPOSSIBLE',
       });
       await allowed.close();

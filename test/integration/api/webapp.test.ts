@@ -50,11 +50,9 @@ for (const family of [oneDatabase]) {
     afterEach(async () => {
       api.table.setInputs({ clusters: [] });
       await store.history.deleteBefore(Number.MAX_SAFE_INTEGER);
-      await stores.use(null, async ({ selectors, groups, properties }) => {
-        for (const selector of await selectors.all(null)) await selectors.delete(selector);
-        for (const { resourceGroupId } of (await groups.all()).toReversed()) await groups.delete(resourceGroupId);
-        await properties.delete('cpu_quota_period');
-      });
+      for (const table of ['selectors', 'resource_groups', 'resource_groups_global_properties']) {
+        await store.database.knex(table).delete();
+      }
     });
 
     const post = (call: string, body?: unknown): Promise<Answer> =>

@@ -5,6 +5,7 @@ import { parse, parseAllDocuments } from 'yaml';
 import type { ResourceGroupColumns } from '../../../src/model/resourceGroup.ts';
 import type { NewSelector } from '../../../src/model/selector.ts';
 import { openStore } from '../../../src/store/openStore.ts';
+import { groupChanges, selectorChanges } from '../../../src/store/resourceGroupChanges.ts';
 import { type Outcome, runCommand } from '../../support/commandLine.ts';
 import { mariadb, postgresql } from '../../support/databases.ts';
 import { call, worldOf } from '../../support/world.ts';
@@ -131,10 +132,10 @@ describe.each([mariadb, postgresql])('resource groups of another database of $na
     ] as const) {
       const store = await openStore({ ...settings, runMigrations: true, logger: pino({ level: 'silent' }) });
       const tables = store.resourceGroups({ allowed: null, maxOpen: 1 });
-      const { row } = await tables.use(null, ({ groups }) => groups.create({ ...group, hardConcurrencyLimit }));
-      await tables.use(null, ({ selectors }) =>
-        selectors.create({ ...selector, resourceGroupId: row.resourceGroupId }),
-      );
+      await tables.use(null, async (own) => {
+        await own.write((present) => groupChanges.create(present, { ...group, hardConcurrencyLimit }));
+        await own.write((present) => selectorChanges.create(present, { ...selector, resourceGroupId: null }));
+      });
       await tables.close();
       await store.close();
     }

@@ -34,25 +34,14 @@ const spec = {
   ],
 };
 const withoutUserGroup = { ...spec, selectors: spec.selectors.filter((selector) => !('userGroup' in selector)) };
-const unowned = {
-  ...{ name: 'theirs', softMemoryLimit: '10%', maxQueued: 1, softConcurrencyLimit: null, hardConcurrencyLimit: 1 },
-  ...{ schedulingPolicy: null, schedulingWeight: null, jmxExport: null, softCpuLimit: null, hardCpuLimit: null },
-  ...{ parent: null, environment: 'test' },
-};
-
+const trigger = 'create trigger halt before insert on selectors';
 /** Has each insertion of a selector fail, in the middle of a transaction, and lets it pass again. */
 const halt = {
-  sqlite: [
-    "create trigger halt before insert on selectors begin select raise(abort, 'halted'); end",
-    'drop trigger halt',
-  ],
-  mysql: [
-    "create trigger halt before insert on selectors for each row signal sqlstate '45000' set message_text = 'halted'",
-    'drop trigger halt',
-  ],
+  sqlite: [`${trigger} begin select raise(abort, 'halted'); end`, 'drop trigger halt'],
+  mysql: [`${trigger} for each row signal sqlstate '45000' set message_text = 'halted'`, 'drop trigger halt'],
   postgresql: [
     `create function halt() returns trigger language plpgsql as $$ begin raise exception 'halted'; end $$;
-     create trigger halt before insert on selectors for each row execute function halt()`,
+     ${trigger} for each row execute function halt()`,
     'drop trigger halt on selectors',
   ],
 } as const;
@@ -64,14 +53,13 @@ function ending(stores: SchemaStores, isAfter: boolean): SchemaStores {
     ...stores,
     use: async (database, work) =>
       await stores.use(database, async (tables) => {
-        const { declared } = tables;
-        const apply: typeof declared.apply = async (target) => {
-          if (isAfter && !hasEnded) await declared.apply(target);
+        const declare: typeof tables.declare = async (target) => {
+          if (isAfter && !hasEnded) await tables.declare(target);
           hasEnded = true;
           throw new Error('the process has ended');
         };
         if (hasEnded) throw new Error('the process has ended');
-        return await work({ ...tables, declared: { ...declared, apply } });
+        return await work({ ...tables, declare });
       }),
   };
 }
@@ -109,12 +97,14 @@ for (const family of databases) {
       rigs.push(rig);
       return rig;
     };
-    const rows = () =>
-      stores.use(null, async ({ groups, selectors, properties }) => ({
-        groups: await groups.all(),
-        selectors: await selectors.all(null),
-        properties: await properties.all(),
-      }));
+    const rows = () => stores.use(null, (own) => own.read());
+    const namesIn = (database: string) =>
+      stores.use(database, async (own) => (await own.read()).groups.map(({ name }) => name));
+    /** Creates a group that no resource declares. */
+    const create = (name: string, more: object = {}) => {
+      const limits = { soft_memory_limit: '10%', max_queued: 1, hard_concurrency_limit: 1 };
+      return store.database.knex('resource_groups').insert({ ...{ name, environment: 'test' }, ...limits, ...more });
+    };
     const file = async () => storedGroups(await rows(), 'test').file;
     const paths = async () => [...storedGroups(await rows(), 'test').groupRows.keys()].sort();
     const statusOf = ({ source }: OperatorRig, name = 'groups') => source.get({ ...key, name })?.status;
@@ -124,7 +114,7 @@ for (const family of databases) {
     };
 
     test('are written, follow changes with the same ids, and go with the resource; other rows stay', async () => {
-      await stores.use(null, (store) => store.groups.create(unowned));
+      await create('theirs');
       await write(manifest(withoutUserGroup));
       const rig = await start();
       await until(() => expect(condition(rig, 'Ready')).toBe('True Ready'));
@@ -161,12 +151,7 @@ for (const family of databases) {
       await write(manifest(withoutUserGroup));
       const rig = await start();
       await until(() => expect(condition(rig, 'Drift')).toBe('False InStep'));
-      const change = async () =>
-        stores.use(null, async ({ groups }) => {
-          const row = (await groups.all()).find(({ name }) => name === 'etl');
-          if (row === undefined) throw new Error('etl is missing');
-          await groups.update({ ...row, maxQueued: 1 });
-        });
+      const change = () => store.database.knex('resource_groups').where('name', 'etl').update('max_queued', 1);
       const queued = async () => (await rows()).groups.find(({ name }) => name === 'etl')?.maxQueued;
       await change();
       await until(() => expect(condition(rig, 'Drift')).toBe('False Repaired'));
@@ -216,7 +201,7 @@ for (const family of databases) {
         expect((await rows()).groups).toContainEqual(etl);
         await write('');
         await until(async () => expect(await store.groupOwners.all()).toEqual([]));
-        expect(await rows()).toEqual({ groups: [], selectors: [], properties: [] });
+        expect(await rows()).toMatchObject({ groups: [], selectors: [], properties: [] });
       },
     );
 
@@ -269,7 +254,7 @@ for (const family of databases) {
             resource: { name: 'groups', paused: false, conditions: statusOf(rig)?.conditions },
           },
         ]);
-        await stores.use(null, (tables) => tables.groups.create(unowned));
+        await create('theirs');
         await write(manifest({ ...withoutUserGroup, prune: true }));
         await until(async () => expect(await paths()).toEqual(['adhoc', `adhoc.\${USER}`, 'adhoc.staff', 'etl']));
       });
@@ -307,7 +292,7 @@ for (const family of databases) {
           await write('');
           await start();
           await until(async () => expect(await store.groupOwners.all()).toEqual([]));
-          expect(await rows()).toEqual({ groups: [], selectors: [], properties: [] });
+          expect(await rows()).toMatchObject({ groups: [], selectors: [], properties: [] });
         },
       );
 
@@ -332,9 +317,10 @@ for (const family of databases) {
       });
 
       test('groups of nobody below a declared root are in the way (GroupInUse) until they are gone; later ones are drift', async () => {
-        const { row } = await stores.use(null, ({ groups }) => groups.create({ ...unowned, name: 'etl' }));
-        const below = { ...unowned, parent: row.resourceGroupId };
-        const { row: theirs } = await stores.use(null, ({ groups }) => groups.create(below));
+        await create('etl');
+        const [row] = (await rows()).groups;
+        const below = { parent: row?.resourceGroupId };
+        await create('theirs', below);
         await write(manifest(withoutUserGroup));
         const rig = await start();
         await until(() => expect(condition(rig, 'Applied')).toBe('False GroupInUse'));
@@ -342,19 +328,19 @@ for (const family of databases) {
         expect(statusOf(rig)).toMatchObject({ databases: [{ failure }] });
         expect(await paths()).toEqual(['etl', 'etl.theirs']);
         expect(await store.groupOwners.all()).toEqual([]);
-        await stores.use(null, ({ groups }) => groups.delete(theirs.resourceGroupId));
+        await store.database.knex('resource_groups').where(below).delete();
         await until(() => expect(condition(rig, 'Ready')).toBe('True Ready'));
         expect((await rows()).groups.find(({ name }) => name === 'etl')).toMatchObject({
-          ...{ resourceGroupId: row.resourceGroupId, maxQueued: 100 },
+          ...{ resourceGroupId: row?.resourceGroupId, maxQueued: 100 },
         });
-        await stores.use(null, ({ groups }) => groups.create(below));
+        await create('theirs', below);
         await until(() => expect(condition(rig, 'Drift')).toBe('False Repaired'));
         expect(await paths()).toEqual(['adhoc', `adhoc.\${USER}`, 'adhoc.staff', 'etl']);
       });
 
       test('with prune nothing of other environments, and of other resources, is deleted', async () => {
-        await stores.use(null, ({ groups }) => groups.create({ ...unowned, name: 'elsewhere', environment: 'other' }));
-        await stores.use(null, ({ groups }) => groups.create(unowned));
+        await create('elsewhere', { environment: 'other' });
+        await create('theirs');
         const second = { environment: 'test', rootGroups: [group('bi')], selectors: [{ group: 'bi' }] };
         await write(manifest({ ...smaller, prune: true }), manifest(second, 'later', '2026-02-01T00:00:00Z'));
         const rig = await start();
@@ -410,16 +396,14 @@ for (const family of databases) {
           },
         ],
       });
-      const names = (database: string) =>
-        stores.use(database, async ({ groups }) => (await groups.all()).map(({ name }) => name));
-      expect(await names(first)).toEqual(['etl']);
+      expect(await namesIn(first)).toEqual(['etl']);
       await migrateTables(1);
       await until(() => expect(condition(rig, 'Ready')).toBe('True Ready'));
       expect(statusOf(rig)).toMatchObject({ databases: [state(first), state(second)] });
-      expect([await names(first), await names(second), await paths()]).toEqual([['etl'], ['etl'], []]);
+      expect([await namesIn(first), await namesIn(second), await paths()]).toEqual([['etl'], ['etl'], []]);
       await write(manifest({ ...smaller, databases: [first] }));
-      await until(async () => expect(await names(second)).toEqual([]));
-      expect(await names(first)).toEqual(['etl']);
+      await until(async () => expect(await namesIn(second)).toEqual([]));
+      expect(await namesIn(first)).toEqual(['etl']);
     });
 
     if (family.name === 'postgresql') {
@@ -445,12 +429,10 @@ for (const family of databases) {
             { name: second, groups: 0 },
           ],
         });
-        const groups = (database: string) =>
-          stores.use(database, async ({ groups }) => (await groups.all()).map(({ name }) => name));
-        expect(await groups(first)).toEqual(['etl']);
+        expect(await namesIn(first)).toEqual(['etl']);
         await open(true);
         await until(() => expect(condition(rig, 'Ready')).toBe('True Ready'));
-        expect(await groups(second)).toEqual(['etl']);
+        expect(await namesIn(second)).toEqual(['etl']);
       });
     }
 
@@ -481,8 +463,8 @@ for (const family of databases) {
         await until(() => expect(condition(rig, 'Ready')).toBe('True Ready'));
         const [database] = (statusOf(rig) as { readonly databases: readonly object[] }).databases;
         expect(database).toEqual(applied);
-        const stored = await ownStores.use(null, ({ groups }) => groups.all());
-        expect(stored.map(({ name }) => name).sort()).toEqual([`\${USER}`, 'adhoc', 'etl', 'staff']);
+        const { groups } = await ownStores.use(null, (tables) => tables.read());
+        expect(groups.map(({ name }) => name).sort()).toEqual([`\${USER}`, 'adhoc', 'etl', 'staff']);
       } finally {
         await rig.stop();
         await ownStores.close();

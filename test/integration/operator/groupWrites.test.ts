@@ -7,7 +7,6 @@ import type { ResourceGroupConfigurationSpec } from '../../../src/kinds/resource
 import { GatewayError } from '../../../src/model/errors.ts';
 import { declaredRows } from '../../../src/model/groupsFile/declaredGroups.ts';
 import { storedGroups } from '../../../src/model/groupsFile/storedGroups.ts';
-import type { ResourceGroupColumns } from '../../../src/model/resourceGroup.ts';
 import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
 import type { SchemaStores } from '../../../src/store/resourceGroupStore.ts';
 import type { Dialect } from '../../../src/store/store.ts';
@@ -52,7 +51,8 @@ interface Step {
   readonly call: string;
   /** What is sent; `data` and `oldData` of the web application. */
   readonly send: (ids: Ids) => readonly [data: object, oldData?: object];
-  readonly status: number;
+  /** Left out: 200. */
+  readonly status?: number;
   /** Fields of the answer that it has. */
   readonly row?: object;
   /** Field and part of the message of a refusal. */
@@ -76,7 +76,6 @@ const steps: readonly Step[] = [
     why: 'columns of a group; fields that mean the same stay as they are written',
     call: 'updateResourceGroup',
     send: (ids) => [row('etl', { ...id(ids, 'etl'), maxQueued: 7 })],
-    status: 200,
     row: { name: 'etl', maxQueued: 7, hardConcurrencyLimit: 10 },
     spec: { rootGroups: [etl7, adhoc(staff, group(perUser))] },
   },
@@ -108,7 +107,6 @@ const steps: readonly Step[] = [
     why: 'a group below one of the resource',
     call: 'saveResourceGroup',
     send: (ids) => [row('bots', { parent: ids.get('adhoc'), softConcurrencyLimit: 4 })],
-    status: 200,
     row: { name: 'bots', softConcurrencyLimit: 4 },
     spec: { rootGroups: [etl7, adhoc(staff, group(perUser), bots)] },
   },
@@ -140,7 +138,6 @@ const steps: readonly Step[] = [
     why: 'a selector, which comes after the one that has its priority',
     call: 'saveSelector',
     send: (ids) => [{ ...id(ids, 'adhoc.bots'), ...botRow, priority: 3 }],
-    status: 200,
     row: { ...botRow, priority: 3 },
     spec: { selectors: [airflow, bot, estimate, catchAll] },
   },
@@ -148,7 +145,6 @@ const steps: readonly Step[] = [
     why: 'a selector below all others, of the newest group',
     call: 'saveSelector',
     send: () => [{ userRegex: 'ann' }],
-    status: 200,
     row: { userRegex: 'ann', priority: 1 },
     warns: `The priority is 1, not 0: the ${resource} numbers its selectors in their order.`,
     spec: { selectors: [airflow, bot, estimate, catchAll, late] },
@@ -160,7 +156,6 @@ const steps: readonly Step[] = [
       const current = { ...id(ids, 'adhoc.bots'), userRegex: 'ann', priority: 1 };
       return [{ ...current, priority: 5 }, current];
     },
-    status: 200,
     row: { userRegex: 'ann', priority: 5 },
     spec: { selectors: [late, airflow, bot, estimate, catchAll] },
   },
@@ -171,7 +166,6 @@ const steps: readonly Step[] = [
       { ...id(ids, 'etl'), ...botRow, priority: 3 },
       { ...id(ids, 'adhoc.bots'), ...botRow, priority: 3 },
     ],
-    status: 200,
     row: { ...botRow, priority: 3 },
     spec: { selectors: [late, airflow, { ...bot, group: 'etl' }, estimate, catchAll] },
   },
@@ -185,7 +179,6 @@ const steps: readonly Step[] = [
       };
       return [{ ...current, clientTags: '["a", "b"]', selectorResourceEstimate: '{"cpuTime": null}' }, current];
     },
-    status: 200,
     row: { clientTags: '["a","b"]', priority: 2 },
     spec: {
       selectors: [
@@ -215,7 +208,6 @@ const steps: readonly Step[] = [
     why: 'a selector',
     call: 'deleteSelector',
     send: (ids) => [{ ...id(ids, 'adhoc.bots'), userRegex: 'ann', priority: 5 }],
-    status: 200,
     spec: {
       selectors: [
         airflow,
@@ -229,20 +221,17 @@ const steps: readonly Step[] = [
     why: 'a selector that is not there is no error',
     call: 'deleteSelector',
     send: (ids) => [{ ...id(ids, 'adhoc.bots'), userRegex: 'ann', priority: 5 }],
-    status: 200,
   },
   {
     why: 'a group that nothing needs',
     call: 'deleteResourceGroup',
     send: (ids) => [id(ids, 'adhoc.bots')],
-    status: 200,
     spec: { rootGroups: [etl7, adhoc(staff, group(perUser))] },
   },
   {
     why: 'the period',
     call: 'updateGlobalProperty',
     send: () => [{ name: 'cpu_quota_period', value: '2h' }],
-    status: 200,
     spec: { cpuQuotaPeriod: '2h' },
   },
   {
@@ -265,21 +254,18 @@ const steps: readonly Step[] = [
     why: 'a limit less',
     call: 'updateResourceGroup',
     send: (ids) => [row('staff', { ...id(ids, 'adhoc.staff'), parent: ids.get('adhoc') })],
-    status: 200,
     spec: { rootGroups: [etl7, adhoc(group('staff'), group(perUser))] },
   },
   {
     why: 'the period that nothing needs any more',
     call: 'deleteGlobalProperty',
     send: () => [{ name: 'cpu_quota_period' }],
-    status: 200,
     spec: { cpuQuotaPeriod: undefined },
   },
   {
     why: 'a group that no resource declares',
     call: 'saveResourceGroup',
     send: () => [row('theirs')],
-    status: 200,
     row: { name: 'theirs' },
   },
   {
@@ -294,7 +280,6 @@ const steps: readonly Step[] = [
     why: 'a selector that no resource declares',
     call: 'saveSelector',
     send: (ids) => [{ ...id(ids, 'theirs'), userRegex: 'eve', priority: 70 }],
-    status: 200,
     row: { userRegex: 'eve', priority: 70 },
   },
   {
@@ -319,12 +304,11 @@ const steps: readonly Step[] = [
   },
 ];
 
-/** A group that no resource declares. */
-const theirs: ResourceGroupColumns = {
-  ...{ name: 'theirs', softMemoryLimit: '10%', maxQueued: 1, softConcurrencyLimit: null, hardConcurrencyLimit: 1 },
-  ...{ schedulingPolicy: null, schedulingWeight: null, jmxExport: null, softCpuLimit: null, hardCpuLimit: null },
-  ...{ parent: null, environment: 'test' },
-};
+const stepOf = (call: string, send: Step['send']): Step => ({ why: '', call, send });
+const createTheirs = stepOf('saveResourceGroup', () => [row('theirs')]);
+const updateEtl = (more: object) =>
+  stepOf('updateResourceGroup', (ids) => [row('etl', { ...id(ids, 'etl'), ...more })]);
+const createBelow = (name: string) => stepOf('saveResourceGroup', (ids) => [row(name, { parent: ids.get('adhoc') })]);
 
 /** Calls below the product's path by those of the web application. */
 const publicCalls: Readonly<Record<string, (data: Record<string, unknown>, oldData?: object) => [string, object?]>> = {
@@ -395,12 +379,7 @@ for (const family of databases) {
     };
     const ready = expect.arrayContaining([expect.objectContaining({ type: 'Ready', status: 'True' })]);
     const inStep = expect.arrayContaining([expect.objectContaining({ type: 'Drift', reason: 'InStep' })]);
-    const rows = () =>
-      stores.use(null, async ({ groups, selectors, properties }) => ({
-        groups: await groups.all(),
-        selectors: await selectors.all(null),
-        properties: await properties.all(),
-      }));
+    const rows = () => stores.use(null, (own) => own.read());
     const idsByPath = async (): Promise<Ids> => {
       const { groupRows } = storedGroups(await rows(), 'test');
       return new Map([...groupRows].map(([path, { resourceGroupId }]) => [path, resourceGroupId]));
@@ -441,7 +420,7 @@ for (const family of databases) {
       await declare(rig);
       let expected: object = spec;
       for (const step of steps) {
-        const { why, status, field, says, warns } = step;
+        const { why, status = 200, field, says, warns } = step;
         const before = await idsByPath();
         const response = await call(api, form, step);
         const error =
@@ -496,6 +475,44 @@ for (const family of databases) {
       });
     });
 
+    test('that the tables cannot have leave resource and tables as they are', async () => {
+      const rig = await replica('database');
+      const api = await apiOf(rig);
+      await declare(rig);
+      await store.database.knex.raw('create unique index names_once on resource_groups (name)');
+      const before = await rows();
+      const creation = createBelow('etl');
+      expect(await call(api, 'rest', creation)).toMatchObject({
+        status: 422,
+        error: { message: expect.stringContaining('takes each name of a group once') },
+      });
+      expect([specOf(rig), await rows()]).toEqual([spec, before]);
+    });
+
+    test('of a selector leave the rows of others', async () => {
+      const { knex } = store.database;
+      const serial = 'alter table selectors add column id bigint not null auto_increment primary key';
+      if (family.name === 'mysql') await knex.raw(serial);
+      const rig = await replica('database');
+      const api = await apiOf(rig);
+      const dbt = { sourceRegex: 'dbt', priority: 2 };
+      await declare(rig, { ...spec, selectors: [airflow, { source: 'dbt', group: 'etl' }, catchAll] });
+      const place = { sqlite: 'rowid', mysql: 'id', postgresql: 'ctid' }[family.name];
+      const places = async () => {
+        const stored = await knex('selectors').select('source_regex', knex.raw(`${place} as place`));
+        return new Map(stored.map((each) => [each.source_regex, each.place]));
+      };
+      const before = await places();
+      const change = stepOf('updateSelector', (ids) => [
+        { ...id(ids, 'etl'), ...dbt, userRegex: 'ann' },
+        { ...id(ids, 'etl'), ...dbt },
+      ]);
+      expect(await call(api, 'rest', change)).toMatchObject({ status: 200, row: { userRegex: 'ann' } });
+      const after = await places();
+      expect(after.get('dbt')).not.toEqual(before.get('dbt'));
+      for (const source of ['airflow', null]) expect(after.get(source)).toEqual(before.get(source));
+    });
+
     test('by a replica that does not lead are in the tables at once, and are no drift', async () => {
       const leader = await replica('database');
       await declare(leader);
@@ -504,10 +521,7 @@ for (const family of databases) {
       await until(() => expect(specOf(follower)).toEqual(spec));
       const api = await apiOf(follower);
       for (let maxQueued = 1; maxQueued <= 8; maxQueued += 1) {
-        const change: Step = {
-          ...{ why: '', call: 'updateResourceGroup', status: 200 },
-          send: (ids) => [row('etl', { ...id(ids, 'etl'), maxQueued })],
-        };
+        const change = updateEtl({ maxQueued });
         expect((await call(api, 'rest', change)).row).toMatchObject({ maxQueued });
         expect((await rows()).groups.find(({ name }) => name === 'etl')).toMatchObject({ maxQueued });
       }
@@ -526,14 +540,7 @@ for (const family of databases) {
       const api = await apiOf(rig);
       await declare(rig);
       const names = Array.from({ length: 12 }, (_, index) => `b${index}`);
-      const responses = await Promise.all(
-        names.map((name) =>
-          call(api, 'rest', {
-            ...{ why: name, call: 'saveResourceGroup', status: 200 },
-            send: (ids) => [row(name, { parent: ids.get('adhoc') })],
-          }),
-        ),
-      );
+      const responses = await Promise.all(names.map((name) => call(api, 'rest', createBelow(name))));
       expect(responses.map(({ status }) => status)).toEqual(names.map(() => 200));
       const below = specOf(rig).rootGroups[1]?.subGroups as readonly { readonly name: string }[];
       expect(below.map(({ name }) => name).sort()).toEqual([perUser, 'staff', ...names].sort());
@@ -543,23 +550,15 @@ for (const family of databases) {
       const readOnly = await replica('database', { registry: { apiWrites: 'off' } });
       const readOnlyApi = await apiOf(readOnly);
       await declare(readOnly);
-      const change: Step = {
-        ...{ why: '', call: 'updateResourceGroup', status: 403 },
-        send: (ids) => [row('etl', { ...id(ids, 'etl'), maxQueued: 1 })],
-      };
+      const change = updateEtl({ maxQueued: 1 });
       const refused = { status: 403, error: { code: 'EG_API_WRITES_DISABLED' } };
-      expect(await call(readOnlyApi, 'rest', change)).toMatchObject(refused);
-      expect(await call(readOnlyApi, 'webapp', change)).toMatchObject({ status: 403 });
-      const unowned: Step = { ...change, call: 'saveResourceGroup', send: () => [row('theirs')] };
-      expect((await call(readOnlyApi, 'rest', unowned)).status).toBe(200);
+      for (const form of ['rest', 'webapp']) expect(await call(readOnlyApi, form, change)).toMatchObject(refused);
+      expect((await call(readOnlyApi, 'rest', createTheirs)).status).toBe(200);
       await readOnly.stop();
       const rig = await replica('database');
       const api = await apiOf(rig);
       await declare(rig, { ...spec, rootGroups: [group('second')], selectors: [] }, 'second');
-      const period: Step = {
-        ...{ why: '', call: 'updateGlobalProperty', status: 409 },
-        send: () => [{ name: 'cpu_quota_period', value: '3h' }],
-      };
+      const period = stepOf('updateGlobalProperty', () => [{ name: 'cpu_quota_period', value: '3h' }]);
       expect((await call(api, 'rest', period)).error.message).toBe(
         `The property cpu_quota_period is declared by several resources: ${resource}, ${kind} default/second; change it there.`,
       );
@@ -581,12 +580,9 @@ for (const family of databases) {
           use(database, (tables) =>
             work({
               ...tables,
-              declared: {
-                ...tables.declared,
-                apply: async (target) => {
-                  if (isAway) throw new GatewayError('EG_DATABASE_UNAVAILABLE', 'the database is unavailable');
-                  return await tables.declared.apply(target);
-                },
+              declare: async (target) => {
+                if (isAway) throw new GatewayError('EG_DATABASE_UNAVAILABLE', 'the database is unavailable');
+                return await tables.declare(target);
               },
             }),
           ),
@@ -596,17 +592,11 @@ for (const family of databases) {
       const api = await apiOf(rig);
       await declare(rig);
       isAway = true;
-      const change: Step = {
-        ...{ why: '', call: 'updateResourceGroup', status: 200 },
-        send: (ids) => [row('etl', { ...id(ids, 'etl'), maxQueued: 7 })],
-      };
+      const change = updateEtl({ maxQueued: 7 });
       const response = await call(api, 'rest', change);
       expect(response).toMatchObject({ status: 200, row: { maxQueued: 7 } });
       expect(response.headers.warning).toContain(`The change is in the ${resource}, and not in the tables yet`);
-      const creation: Step = {
-        ...{ why: '', call: 'saveResourceGroup', status: 409 },
-        send: (ids) => [row('bots', { parent: ids.get('adhoc') })],
-      };
+      const creation = createBelow('bots');
       expect((await call(api, 'rest', creation)).error).toMatchObject({
         code: 'EG_CONFLICT',
         message: expect.stringContaining('It follows by itself; do not send it again.'),
@@ -626,12 +616,12 @@ for (const family of databases) {
         names.push(new URL(settings.jdbcUrl.slice(5)).pathname.slice(1));
       }
       const [first = '', second = ''] = names;
-      // So that groups have other ids there.
-      await stores.use(second, ({ groups }) => groups.create(theirs));
       const rig = await replica('database');
       const api = await apiOf(rig);
+      // So that groups have other ids there.
+      await call(api, 'rest', createTheirs, `?useSchema=${second}`);
       await declare(rig, { ...spec, databases: names });
-      const groupsIn = (database: string) => stores.use(database, ({ groups }) => groups.all());
+      const groupsIn = (database: string) => stores.use(database, async (own) => (await own.read()).groups);
       const etlIn = async (database: string) => (await groupsIn(database)).find(({ name }) => name === 'etl');
       expect((await etlIn(first))?.resourceGroupId).not.toBe((await etlIn(second))?.resourceGroupId);
       for (const [database, maxQueued] of [
@@ -639,10 +629,9 @@ for (const family of databases) {
         [second, 8],
       ] as const) {
         const present = await etlIn(database);
-        const change: Step = {
-          ...{ why: database, call: 'updateResourceGroup', status: 200 },
-          send: () => [row('etl', { resourceGroupId: present?.resourceGroupId, maxQueued })],
-        };
+        const change = stepOf('updateResourceGroup', () => [
+          row('etl', { resourceGroupId: present?.resourceGroupId, maxQueued }),
+        ]);
         expect(await call(api, 'rest', change, `?useSchema=${database}`)).toMatchObject({
           status: 200,
           row: { maxQueued },

@@ -1,8 +1,14 @@
 import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { ResourceGroupColumns } from '../../../src/model/resourceGroup.ts';
-import type { NewSelector, SelectorRow } from '../../../src/model/selector.ts';
+import type { NewSelector, SelectorColumns, SelectorRow } from '../../../src/model/selector.ts';
 import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
+import {
+  groupChanges,
+  propertyChanges,
+  type RowDecision,
+  selectorChanges,
+} from '../../../src/store/resourceGroupChanges.ts';
 import type { SchemaStores } from '../../../src/store/resourceGroupStore.ts';
 import { databases, type TestDatabase } from '../../support/databases.ts';
 import { engineMigrations } from '../../support/engineMigrations.ts';
@@ -73,42 +79,51 @@ for (const family of databases) {
       await knex('resource_groups').delete();
       await knex('resource_groups_global_properties').delete();
     });
-    type Tables = Parameters<Parameters<SchemaStores['use']>[1]>[0];
-    const groups = <T>(work: (of: Tables['groups']) => Promise<T>) => stores.use(null, (own) => work(own.groups));
-    const selectors = <T>(work: (of: Tables['selectors']) => Promise<T>) =>
-      stores.use(null, (own) => work(own.selectors));
+    const rows = () => stores.use(null, (own) => own.read());
+    type Present = Parameters<RowDecision>[0];
+    type Rows<D extends ReturnType<RowDecision>> = D & { readonly row: NonNullable<D['row']> };
+    const write = <C, D extends ReturnType<RowDecision>>(decide: (present: Present, change: C) => D, change: C) =>
+      stores.use(null, async (own) => (await own.write((present) => decide(present, change))) as Rows<D>);
     const create = (name: string, more: Partial<ResourceGroupColumns> = {}) =>
-      groups((of) => of.create(group(name, more)));
+      write(groupChanges.create, group(name, more));
     const idOf = async (name: string, more: Partial<ResourceGroupColumns> = {}) =>
       (await create(name, more)).row.resourceGroupId;
     const update = (resourceGroupId: number, columns: ResourceGroupColumns) =>
-      groups((of) => of.update({ ...columns, resourceGroupId }));
-    const select = (sent: NewSelector) => selectors((of) => of.create(sent));
-    const listed = (id: number | null) => selectors((of) => of.all(id));
+      write(groupChanges.update, { ...columns, resourceGroupId });
+    const select = (sent: NewSelector) => write(selectorChanges.create, sent);
+    const change = (current: SelectorRow, update: SelectorColumns) =>
+      write(selectorChanges.update, { current, update });
+    const listed = async (id: number | null) =>
+      (await rows()).selectors.filter(({ resourceGroupId }) => id === null || resourceGroupId === id);
+    const remove = async (selector: SelectorRow) => {
+      const { length } = await listed(null);
+      await write(selectorChanges.delete, selector);
+      return length - (await listed(null)).length;
+    };
 
     it('every column is read as it was written, and overwritten; texts of any kind stay texts', async () => {
-      const { properties: of } = await stores.use(null, async (own) => own);
       for (const text of hostile) {
         const { row } = await create(text, { environment: text, schedulingPolicy: text });
-        expect(await groups((of) => of.all())).toContainEqual(row);
+        expect((await rows()).groups).toContainEqual(row);
         const texts = { userRegex: text, sourceRegex: text, clientTags: text, selectorResourceEstimate: text };
         const made = await select(selector(row.resourceGroupId, texts));
         expect(await listed(row.resourceGroupId)).toEqual([made.row]);
-        expect(await selectors((of) => of.delete(match(row.resourceGroupId, texts)))).toBe(1);
-        expect(await of.delete(text)).toMatchObject({ before: null });
-        await groups((of) => of.delete(row.resourceGroupId));
+        expect(await remove(match(row.resourceGroupId, texts))).toBe(1);
+        expect(await write(propertyChanges.delete, { name: text })).toMatchObject({ before: null });
+        await write(groupChanges.delete, row);
       }
-      await of.create({ name: 'cpu_quota_period', value: '1h' });
-      for (const key of ['CPU_QUOTA_PERIOD', 'cpu_quota_period ']) expect((await of.delete(key)).before).toBeNull();
+      await write(propertyChanges.create, { name: 'cpu_quota_period', value: '1h' });
+      const others = ['CPU_QUOTA_PERIOD', 'cpu_quota_period '].map((name) => write(propertyChanges.delete, { name }));
+      expect(await Promise.all(others)).toMatchObject([{ before: null }, { before: null }]);
       const root = (await create('root', { schedulingPolicy: 'weighted' })).row;
       const { row } = await create('leaf', { ...whole, parent: root.resourceGroupId });
       const { resourceGroupId } = row;
       expect(row).toEqual({ ...group('leaf', { ...whole, parent: root.resourceGroupId }), resourceGroupId });
-      expect(await groups((of) => of.all())).toEqual([root, row]);
+      expect((await rows()).groups).toEqual([root, row]);
       const changed = { ...group('b', { softMemoryLimit: '5GB', jmxExport: false }), resourceGroupId };
       // Unchanged values are no failure either.
       for (let time = 0; time < 2; time++) expect((await update(resourceGroupId, changed)).row).toEqual(changed);
-      expect(await groups((of) => of.all())).toEqual([root, changed]);
+      expect((await rows()).groups).toEqual([root, changed]);
     });
 
     it('two writers never make a cycle; names are taken once below a parent; a group in use stays', async () => {
@@ -128,7 +143,7 @@ for (const family of databases) {
       await create('d');
       await select(selector(a));
       await select(selector(a));
-      await expect(groups((of) => of.delete(a))).rejects.toThrow(
+      await expect(write(groupChanges.delete, { resourceGroupId: a })).rejects.toThrow(
         `Group ${a} is in use by the groups "d", whose parent it is and 2 selectors; delete these first.`,
       );
     });
@@ -137,15 +152,15 @@ for (const family of databases) {
       const warnings = async (name: string, more: Partial<ResourceGroupColumns>) =>
         (await create(name, more)).warnings.join(' ');
       expect(await warnings('none', { environment: null })).toContain('no environment');
-      expect(await warnings('cpu', { hardCpuLimit: '1h' })).toContain('cpu_quota_period');
+      expect(await warnings('cpu', { hardCpuLimit: '1h' })).toContain('hardCpuLimit of cpu needs cpuQuotaPeriod');
       const weighted = await idOf('weighted', { schedulingPolicy: 'WEIGHTED' });
       expect(await warnings('one', { parent: weighted, schedulingWeight: 1 })).toBe('');
-      expect(await warnings('two', { parent: weighted })).toContain('some have none');
+      expect(await warnings('two', { parent: weighted })).toContain('of weighted.two is required');
       const fair = await idOf('fair', { schedulingPolicy: 'fair' });
-      expect(await warnings('three', { parent: fair, schedulingWeight: 1 })).toContain('does not allow');
-      expect(await warnings('four', { parent: fair, environment: 'other' })).toContain('environment "test"');
+      expect(await warnings('three', { parent: fair, schedulingWeight: 1 })).toContain('of fair.three is not possible');
+      expect(await warnings('four', { parent: fair, environment: 'other' })).toContain('("four") has a parent');
       const moved = await update(fair, group('fair', { environment: 'x' }));
-      expect(moved.warnings.join(' ')).toContain('another environment (three, four)');
+      expect(moved.warnings.join(' ')).toContain('("three") has a parent that is not');
     });
 
     it('each selector that is equal is changed and deleted, and only those; others are created', async () => {
@@ -153,7 +168,7 @@ for (const family of databases) {
       const newest = await select(selector(null, { userRegex: 'newest', priority: Number.MAX_SAFE_INTEGER }));
       const warning = `No resourceGroupId was sent; the selector points to the newest group, ${b} (b).`;
       expect([newest.row.resourceGroupId, newest.warnings]).toEqual([b, [warning]]);
-      expect(await selectors((of) => of.delete(newest.row))).toBe(1);
+      expect(await remove(newest.row)).toBe(1);
       const bob = { userRegex: 'bob', sourceRegex: 'etl', queryType: 'SELECT', clientTags: '["x"]' };
       for (const id of [a, a, b]) await select(selector(id, bob));
       const others = [
@@ -165,22 +180,21 @@ for (const family of databases) {
       ];
       for (const other of others) await select(selector(a, { ...bob, ...other }));
       const { id: _a, ...eve } = match(b, { priority: 9, userRegex: 'eve' });
-      const { row, warnings } = await selectors((of) => of.update(match(a, bob), eve));
+      const { row, warnings } = await change(match(a, bob), eve);
       expect([row.userRegex, row.resourceGroupId, warnings]).toEqual([
         ...['eve', b],
         ['2 selectors were equal to current; all of them were changed.'],
       ]);
       expect(plain(await listed(b))).toEqual([eve, eve, ...plain([match(b, bob)])]);
       for (const other of others) {
-        expect(await selectors((of) => of.delete(match(a, { ...bob, ...other })))).toBe(1);
+        expect(await remove(match(a, { ...bob, ...other }))).toBe(1);
       }
-      expect(await selectors((of) => of.delete(match(b, eve)))).toBe(2);
-      expect(await selectors((of) => of.delete(match(b, eve)))).toBe(0);
+      expect(await remove(match(b, eve))).toBe(2);
+      expect(await remove(match(b, eve))).toBe(0);
       expect(plain(await listed(null))).toEqual(plain([match(b, bob)]));
-      expect((await selectors((of) => of.update(match(a, { userRegex: 'nobody' }), eve))).row).toMatchObject(eve);
-      await expect(selectors((of) => of.update(match(a), { ...eve, resourceGroupId: NO_GROUP }))).rejects.toMatchObject(
-        { code: 'EG_IMPOSSIBLE', field: 'update.resourceGroupId' },
-      );
+      expect((await change(match(a, { userRegex: 'nobody' }), eve)).row).toMatchObject(eve);
+      const impossible = { code: 'EG_IMPOSSIBLE', field: 'update.resourceGroupId' };
+      await expect(change(match(a), { ...eve, resourceGroupId: NO_GROUP })).rejects.toMatchObject(impossible);
     });
 
     it("the engine's own columns are read, written and compared where they are", async () => {
@@ -191,7 +205,7 @@ for (const family of databases) {
         await expect(unlimited).rejects.toMatchObject({ code: 'EG_MALFORMED', field: 'softMemoryLimit' });
         const impossible = { code: 'EG_IMPOSSIBLE', field: 'userGroupRegex' };
         await expect(select(selector(a, own))).rejects.toMatchObject(impossible);
-        expect(await selectors((of) => of.delete(match(a, own)))).toBe(0);
+        expect(await remove(match(a, own))).toBe(0);
         expect((await select(selector(a))).row.id).toBeNull();
         return;
       }
@@ -200,9 +214,9 @@ for (const family of databases) {
       expect(row.id).toEqual(expect.any(Number));
       await select(selector(a));
       expect(await listed(a)).toContainEqual(row);
-      expect(await selectors((of) => of.delete(match(a)))).toBe(1);
+      expect(await remove(match(a))).toBe(1);
       const { id: _a, ...changed } = match(a, { ...own, priority: 5 });
-      const updated = await selectors((of) => of.update({ ...match(a, own), id: twin.id }, changed));
+      const updated = await change({ ...match(a, own), id: twin.id }, changed);
       expect(updated.row).toEqual({ ...changed, id: twin.id });
       expect((await listed(a)).map(({ id, priority }) => [id, priority])).toEqual([
         [twin.id, 5],

@@ -143,10 +143,7 @@ export async function startContractRig(family: (typeof databases)[number]): Prom
     },
     tables: async () => {
       const { total } = await store.history.find({}, { offset: 0, limit: 0 });
-      const { selectors, groups } = await stores.use(null, async (own) => ({
-        selectors: await own.selectors.all(null),
-        groups: await own.groups.all(),
-      }));
+      const { selectors, groups } = await stores.use(null, (own) => own.read());
       return {
         query_history: total,
         selectors: selectors.some(({ resourceGroupId }) => resourceGroupId === usedGroup),
