@@ -1,5 +1,5 @@
 import type { Static, TSchema } from 'typebox';
-import type { CelRule } from '../model/cel.ts';
+import { type CelRule, rulesOf } from '../model/cel.ts';
 import type { Problem } from '../model/errors.ts';
 import type { GroupsFile } from '../model/groupsFile/storedGroups.ts';
 import { isRecord } from '../model/record.ts';
@@ -30,19 +30,45 @@ export const conditionColumn = (type: string, description: string, priority = 0)
 });
 
 /**
- * Compiles a check of specs: mistakes against the schema, then others.
- * @param others finds what the schema does not state; `value` is the spec if it is of the schema, else null
+ * Compiles a check of specs: mistakes against the schema or, as the API server does it, against the rules of a spec of the schema.
+ * @param others finds in a spec of the schema what neither describes
  */
 export function specCheck<S extends TSchema>(
   schema: S,
-  others: (spec: Readonly<Record<string, unknown>>, value: Static<S> | null, name?: string) => Iterable<Problem>,
+  others: (spec: Static<S>, name?: string) => Iterable<Problem> = () => [],
 ): (spec: unknown, name?: string) => readonly Problem[] {
   const check = compileCheck(schema, 'spec');
   return (spec, name) => {
     const checked = check(spec);
-    const problems = checked.ok ? [] : checked.problems;
-    return isRecord(spec) ? [...problems, ...others(spec, checked.ok ? checked.value : null, name)] : problems;
+    if (!checked.ok) return checked.problems;
+    return [...ruleProblems(schema, spec, 'spec'), ...others(checked.value, name)];
   };
+}
+
+/** A schema as far as rules are found in it. */
+interface RuledSchema {
+  readonly 'x-kubernetes-validations'?: object;
+  readonly items?: RuledSchema;
+  readonly properties?: Readonly<Record<string, RuledSchema>>;
+}
+
+/** Finds the mistakes that the rules of a schema describe, in a value of that schema. @param path of the value */
+function* ruleProblems(schema: RuledSchema, value: unknown, path: string): Generator<Problem> {
+  const { 'x-kubernetes-validations': validations = {}, items, properties = {} } = schema;
+  for (const [, message, mistake, begin = ''] of rulesOf.get(validations) ?? []) {
+    const below = mistake?.(value as never) ?? null;
+    if (below === null) continue;
+    const field = below === '' ? path : `${path}.${below}`;
+    // The subject of a message of the API server is the field, which is named here already.
+    const subject = message.slice(0, message.indexOf(' '));
+    const isNamed = field.replace(/\[\d+\]$/, '').endsWith(`.${subject}`);
+    yield { field, message: begin + (isNamed ? message.slice(subject.length + 1) : message) };
+  }
+  if (Array.isArray(value) && items !== undefined)
+    for (const [index, each] of value.entries()) yield* ruleProblems(items, each, `${path}[${index}]`);
+  if (!isRecord(value)) return;
+  for (const [name, inner] of Object.entries(value))
+    yield* ruleProblems(properties[name] ?? {}, inner, `${path}.${name}`);
 }
 
 /** Actions of the gateway on resources of a kind, and so its required rights (Kubernetes RBAC). */

@@ -18,26 +18,17 @@ const FORM = '^[0-9]{1,9}([.][0-9]{1,9})?(ms|s|m|h)$';
  * @param name the field, for messages
  */
 export function durationField(name: string, bounds: DurationBounds, description: string) {
-  const { least, most } = bounds;
-  const rule = `duration(self) >= duration('${least}') && duration(self) <= duration('${most}')`;
-  return Type.String({ pattern: FORM, maxLength: 32, description, ...cel([rule, outOfBounds(name, bounds)]) });
-}
-
-/**
- * Returns a violation of the bounds that the schema's pattern cannot express; null if it is missing, or if the pattern
- * reports it.
- */
-export function durationProblem(name: string, text: unknown, bounds: DurationBounds): string | null {
-  if (typeof text !== 'string' || text.length > 32 || !new RegExp(FORM).test(text)) return null;
-  const value = durationMs(text);
-  return value >= durationMs(bounds.least) && value <= durationMs(bounds.most) ? null : outOfBounds(name, bounds);
+  const { least, most, example = '30s' } = bounds;
+  const [min, max] = [durationMs(least), durationMs(most)];
+  const bounded = cel([
+    `duration(self) >= duration('${least}') && duration(self) <= duration('${most}')`,
+    `${name} must be a duration from ${least} to ${most}, such as ${example}`,
+    (text: string) => (durationMs(text) >= min && durationMs(text) <= max ? null : ''),
+  ]);
+  return Type.String({ pattern: FORM, maxLength: 32, description, ...bounded });
 }
 
 /** Milliseconds of a valid duration; NaN for other text. */
 export function durationMs(text: string): number {
   return engineDurationMs(text) ?? Number.NaN;
-}
-
-function outOfBounds(name: string, { least, most, example = '30s' }: DurationBounds): string {
-  return `${name} must be a duration from ${least} to ${most}, such as ${example}`;
 }

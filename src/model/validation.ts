@@ -65,8 +65,8 @@ function describe(error: SchemaError, value: unknown, prefix: string): readonly 
         field: name,
         message: 'is not a known field',
       }));
-    case 'boolean':
-      // The schema `false` of an additional property: reported as additionalProperties as well.
+    case 'boolean': // The schema `false` of an additional property: reported as additionalProperties as well.
+    case 'propertyNames': // Each wrong name is reported as well.
       return [];
     default:
       return [

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { isObject } from './scrub.ts';
 
 /** A place at which the program differs from the recording. */
@@ -10,7 +11,7 @@ export interface Difference {
 
 /**
  * Compares a recording with the current value. A member that the recording lacks is an addition and no difference;
- * arrays are compared whole.
+ * of texts of other lengths, each line that only one has is a difference, if nothing else differs.
  */
 export function differences(recorded: unknown, current: unknown, path: readonly string[] = []): readonly Difference[] {
   if (isObject(recorded) && isObject(current)) {
@@ -20,6 +21,15 @@ export function differences(recorded: unknown, current: unknown, path: readonly 
     return recorded.flatMap((value, index) => differences(value, current[index], [...path, String(index)]));
   }
   if (JSON.stringify(recorded) === JSON.stringify(current)) return [];
+  if (Array.isArray(recorded) && Array.isArray(current)) {
+    const common = recorded.filter((line) => typeof line === 'string' && current.includes(line));
+    const [lost = [], added = []] = [recorded, current].map((lines) => lines.filter((line) => !common.includes(line)));
+    const others = current.filter((line) => !added.includes(line));
+    if (common.length > 0 && isDeepStrictEqual(common, others))
+      return [...lost, ...added].flatMap((line) =>
+        differences(lost.includes(line) ? line : undefined, added.includes(line) ? line : undefined, [...path, line]),
+      );
+  }
   return [{ path: path.join(' > '), recorded: shown(recorded), current: shown(current) }];
 }
 

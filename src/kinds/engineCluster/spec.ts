@@ -21,14 +21,8 @@ export const ENGINE_CLUSTER = 'EngineCluster';
 export const ENGINE_CLUSTERS = 'engineclusters';
 
 /** Bounds of the durations of `spec.healthCheck`: shorter ones would be attacks, longer ones no checks. */
-export const checkDurationBounds = {
-  interval: { least: '1s', most: '1h' },
-  timeout: { least: '10ms', most: '10m' },
-} as const;
-
-function durationText(field: keyof typeof checkDurationBounds, description: string) {
-  return durationField(field, checkDurationBounds[field], description);
-}
+const intervalBounds = { least: '1s', most: '1h' };
+const timeoutBounds = { least: '10ms', most: '10m' };
 
 /** A URL of a cluster. */
 const urlField = (field: string, description: string) =>
@@ -46,9 +40,15 @@ export const HealthCheck = closedObject(
       'How the health of the cluster is found out; clusterStatsConfiguration.monitorType by default.',
     ),
     path: optionalText('Path asked, where the type asks a path of its own.', { pattern: '^/', maxLength: 256 }),
-    interval: Type.Optional(durationText('interval', 'Time between checks, 1s to 1h; monitor.taskDelay by default.')),
+    interval: Type.Optional(
+      durationField('interval', intervalBounds, 'Time between checks, 1s to 1h; monitor.taskDelay by default.'),
+    ),
     timeout: Type.Optional(
-      durationText('timeout', 'Time after which a check counts as failed, 10ms to 10m; monitor.timeout by default.'),
+      durationField(
+        'timeout',
+        timeoutBounds,
+        'Time after which a check counts as failed, 10ms to 10m; monitor.timeout by default.',
+      ),
     ),
     failureThreshold: optionalInteger(1, 100, 'Failed checks in a row that make a cluster UNHEALTHY.'),
     successThreshold: optionalInteger(1, 100, 'Good checks in a row that make a cluster HEALTHY.'),
@@ -134,7 +134,14 @@ export const EngineClusterSpec = closedObject(
     tls: Type.Optional(ClusterTlsSpec),
   },
   'A query engine cluster behind the gateway.',
-  ['has(self.proxyTo) != has(self.serviceRef)', 'exactly one of proxyTo and serviceRef must be set'],
+  [
+    'has(self.proxyTo) != has(self.serviceRef)',
+    'exactly one of proxyTo and serviceRef must be set',
+    ({ proxyTo, serviceRef }) => {
+      if ((proxyTo === undefined) !== (serviceRef === undefined)) return null;
+      return proxyTo === undefined ? 'proxyTo' : 'serviceRef';
+    },
+  ],
   [
     "!has(self.tls) || (has(self.proxyTo) ? self.proxyTo.startsWith('https://') : (has(self.serviceRef) && has(self.serviceRef.scheme) && self.serviceRef.scheme == 'https'))",
     TLS_WITHOUT_HTTPS,

@@ -26,17 +26,11 @@ import {
   statusDraft,
 } from '../outcome.ts';
 import { conditionColumn, plainKind, type ResourceKind, specCheck } from '../resourceKind.ts';
-import { type Service, type ServicePort, serviceUrl } from '../serviceLookup.ts';
+import { type Service, serviceUrl } from '../serviceLookup.ts';
 import {
-  EMPTY_SELECTOR,
   ENGINE_CLUSTER_DISCOVERIES,
   ENGINE_CLUSTER_DISCOVERY,
   EngineClusterDiscoverySpec,
-  GROUP_MISSING,
-  LABEL_OR_ANNOTATION,
-  labelKey,
-  NO_SERVICE_NAME,
-  VALUES_MISMATCH,
   WEIGHT_ANNOTATION,
 } from './spec.ts';
 
@@ -110,51 +104,30 @@ export const engineClusterDiscovery: ResourceKind<DiscoveryOutcome> = {
   },
 };
 
-function discoveryOutcome(resource: Resource, settings: ProgramSettings): DiscoveryOutcome {
-  const { uid, name: registryName } = resource.metadata;
-  const acceptance = acceptanceOf(resource, settings);
-  const spec = acceptance.status === 'True' ? (resource.spec as EngineClusterDiscoverySpec) : null;
-  return { ...outcomeOf(resource), registryName, acceptance, spec, report: settings.discoveries?.report(uid) ?? null };
-}
-
-function acceptanceOf({ metadata, spec }: Resource, { policy, discoveries }: ProgramSettings): Acceptance {
-  const problems = discoveryProblems(spec);
-  if (problems.length > 0) return notAccepted('InvalidSpec', problemText(problems));
-  if (discoveries === undefined) return notAccepted('DiscoveryUnsupported', UNSUPPORTED);
-  const { routingGroup } = (spec as EngineClusterDiscoverySpec).template;
-  const message = routingGroup === undefined ? null : policy.groups.joinRefusal(metadata.namespace, routingGroup);
-  return message === null
-    ? accepted('the discovery is valid')
-    : groupNotAllowed({ field: 'template.routingGroup', message });
+function discoveryOutcome(resource: Resource, { policy, discoveries }: ProgramSettings): DiscoveryOutcome {
+  const { uid, name: registryName, namespace } = resource.metadata;
+  const outcome = (acceptance: Acceptance, spec: EngineClusterDiscoverySpec | null = null) => ({
+    ...outcomeOf(resource),
+    ...{ registryName, acceptance, spec, report: discoveries?.report(uid) ?? null },
+  });
+  const problems = discoveryProblems(resource.spec);
+  if (problems.length > 0) return outcome(notAccepted('InvalidSpec', problemText(problems)));
+  if (discoveries === undefined) return outcome(notAccepted('DiscoveryUnsupported', UNSUPPORTED));
+  const spec = resource.spec as EngineClusterDiscoverySpec;
+  const { routingGroup } = spec.template;
+  const message = routingGroup === undefined ? null : policy.groups.joinRefusal(namespace, routingGroup);
+  if (message !== null) return outcome(groupNotAllowed({ field: 'template.routingGroup', message }));
+  return outcome(accepted('the discovery is valid'), spec);
 }
 
 const UNSUPPORTED =
   'a discovery needs resources.source: kubernetes; without it nothing is discovered: declare each cluster instead';
 const pending = conditionState('Unknown', 'Pending', 'the Services have not been read yet');
 
-const checkSpec = specCheck(EngineClusterDiscoverySpec, function* (_, value) {
-  if (value === null) return;
-  const { matchLabels = {}, matchExpressions = [] } = value.selector;
-  const { routingGroup, routingGroupFrom: from, name = '{service}', externalUrl, healthCheck, tls } = value.template;
-  const labels = Object.keys(matchLabels);
-  if (labels.length + matchExpressions.length === 0) yield { field: 'spec.selector', message: EMPTY_SELECTOR };
-  const keyForm = new RegExp(labelKey.pattern);
-  for (const key of labels.filter((each) => !keyForm.test(each))) {
-    const message = `has ${JSON.stringify(key)}, which is no key of a label`;
-    yield { field: 'spec.selector.matchLabels', message };
-  }
-  for (const [index, { operator, values = [] }] of matchExpressions.entries()) {
-    if ((operator === 'In' || operator === 'NotIn') !== (values.length === 0)) continue;
-    yield { field: `spec.selector.matchExpressions[${index}]`, message: VALUES_MISMATCH };
-  }
-  if (routingGroup === undefined && from === undefined)
-    yield { field: 'spec.template.routingGroup', message: `is missing: ${GROUP_MISSING}` };
-  if (from !== undefined && (from.label === undefined) === (from.annotation === undefined))
-    yield { field: 'spec.template.routingGroupFrom', message: LABEL_OR_ANNOTATION };
-  if (!name.includes('{service}')) yield { field: 'spec.template.name', message: NO_SERVICE_NAME };
-  // Of a cluster that it would make: its URL, bounds of durations, certificates. Names of Services are labels of DNS.
+const checkSpec = specCheck(EngineClusterDiscoverySpec, function* ({ template: { externalUrl, tls } }) {
+  // Of a cluster that it would make: its URL, certificates. Names of Services are labels of DNS.
   const url = externalUrl && withServiceNames(externalUrl, { namespace: 'n', name: 's' });
-  const cluster = { proxyTo: 'https://s.n.svc', routingGroup: 'g', externalUrl: url, healthCheck, tls };
+  const cluster = { proxyTo: 'https://s.n.svc', routingGroup: 'g', externalUrl: url, tls };
   for (const { field, message } of clusterSpecProblems(withoutUndefined(cluster)))
     yield { field: field.replace(/^spec\./, 'spec.template.'), message };
 });
@@ -203,64 +176,43 @@ export function discoveredCluster(
     const message = 'it stands for a name outside of Kubernetes; declare such a cluster by its proxyTo';
     throw new ServiceNotUsable('ExternalName', message);
   }
-  const port = portOf(ports, wanted);
+  const usable = ports.filter((each) => each.protocol === 'TCP' && each.port >= 1 && each.port <= 65_535);
+  const find = (is: string | number) => usable.find((each) => each.name === is || each.port === is);
+  const port = wanted === undefined ? (find('http') ?? find('https') ?? usable[0]) : find(wanted);
   if (port === undefined) {
     const present = ports.map((each) => (each.name === '' ? each.port : `${each.name} ${each.port}`));
     const missing = wanted === undefined ? 'no TCP port' : `no TCP port ${wanted}`;
     const message = `it has ${missing} (it has ${present.slice(0, 8).join(', ') || 'none'})`;
     throw new ServiceNotUsable('ServicePortNotFound', message);
   }
-  const routingGroup = groupOf(metadata, template, own, groups);
-  const isHttps = scheme === undefined ? isHttpsPort(port) : scheme === 'https';
-  const proxyTo = serviceUrl({ name, namespace, port: port.port, scheme: isHttps ? 'https' : 'http' });
-  const weight = annotationOf(metadata, WEIGHT_ANNOTATION, /^[0-9]{1,5}$/, 'no weight from 0 to 10000');
-  const active = annotationOf(metadata, ACTIVE_ANNOTATION, /^(true|false)$/, 'neither true nor false');
-  const { externalUrl, maxRunningQueries, healthCheck, tls } = template;
-  const fields = {
-    proxyTo,
-    routingGroup,
-    externalUrl: externalUrl === undefined ? undefined : withServiceNames(externalUrl, metadata),
-    active: active === undefined ? template.active : active === 'true',
-    weight: weight === undefined ? template.weight : Number(weight),
-    maxRunningQueries,
-    healthCheck,
-    tls: isHttps ? tls : undefined,
-    gatewayClassName,
-  };
-  const spec = withoutUndefined(fields);
-  // Whatever a Service states of itself, nothing becomes a cluster that no one could declare.
-  const problems = clusterSpecProblems(spec);
-  if (problems.length > 0) throw new ServiceNotUsable('InvalidCluster', problemText(problems));
-  const [clusterName] = resourceNames(withServiceNames(template.name ?? '{namespace}-{service}', metadata));
-  return { name: clusterName as string, spec };
-}
-
-/** The port that is meant. */
-function portOf(ports: readonly ServicePort[], wanted: string | number | undefined): ServicePort | undefined {
-  const usable = ports.filter(({ port, protocol }) => protocol === 'TCP' && port >= 1 && port <= 65_535);
-  const find = (is: string | number) => usable.find(({ name, port }) => name === is || port === is);
-  return wanted === undefined ? (find('http') ?? find('https') ?? usable[0]) : find(wanted);
-}
-
-function isHttpsPort({ name, appProtocol }: ServicePort): boolean {
-  return name === 'https' || name.startsWith('https-') || appProtocol.toLowerCase() === 'https';
-}
-
-/** The routing group, if both the namespace of the discovery and that of the Service may have clusters in it. */
-function groupOf(
-  { namespace, labels, annotations }: ObjectMeta,
-  { routingGroup, routingGroupFrom: { label, annotation } = {} }: EngineClusterDiscoverySpec['template'],
-  own: string,
-  groups: GroupBindings,
-): string {
-  const group = entryOf(labels, label) ?? entryOf(annotations, annotation) ?? routingGroup;
-  if (group === undefined) {
+  const { name: clusterForm = '{namespace}-{service}', routingGroupFrom = {}, ...declared } = template;
+  const { label, annotation } = routingGroupFrom;
+  const routingGroup =
+    entryOf(metadata.labels, label) ?? entryOf(metadata.annotations, annotation) ?? declared.routingGroup;
+  if (routingGroup === undefined) {
     const source = label === undefined ? `annotation ${annotation}` : `label ${label}`;
     throw new ServiceNotUsable('NoRoutingGroup', `it has no ${source}, and template.routingGroup is not set`);
   }
-  const message = groups.joinRefusal(own, group) ?? groups.joinRefusal(namespace, group);
+  // Both the namespace of the discovery and that of the Service may have clusters in it.
+  const message = groups.joinRefusal(own, routingGroup) ?? groups.joinRefusal(namespace, routingGroup);
   if (message !== null) throw new ServiceNotUsable('GroupNotAllowed', message);
-  return group;
+  const isNamedHttps = /^https(-|$)/.test(port.name) || port.appProtocol.toLowerCase() === 'https';
+  const isHttps = scheme === undefined ? isNamedHttps : scheme === 'https';
+  const weight = annotationOf(metadata, WEIGHT_ANNOTATION, /^[0-9]{1,5}$/, 'no weight from 0 to 10000');
+  const active = annotationOf(metadata, ACTIVE_ANNOTATION, /^(true|false)$/, 'neither true nor false');
+  const spec = withoutUndefined({
+    ...{ ...declared, routingGroup, gatewayClassName },
+    proxyTo: serviceUrl({ name, namespace, port: port.port, scheme: isHttps ? 'https' : 'http' }),
+    externalUrl: declared.externalUrl && withServiceNames(declared.externalUrl, metadata),
+    active: active === undefined ? declared.active : active === 'true',
+    weight: weight === undefined ? declared.weight : Number(weight),
+    tls: isHttps ? declared.tls : undefined,
+  });
+  // Whatever a Service states of itself, nothing becomes a cluster that no one could declare.
+  const problems = clusterSpecProblems(spec);
+  if (problems.length > 0) throw new ServiceNotUsable('InvalidCluster', problemText(problems));
+  const [clusterName] = resourceNames(withServiceNames(clusterForm, metadata));
+  return { name: clusterName as string, spec };
 }
 
 /** The annotation of a Service; undefined without it. @throws ServiceNotUsable if it is not of the form */

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { API_GROUP, API_GROUP_VERSION, type Resource } from '../../model/resource.ts';
+import { ACTIVE_ANNOTATION, API_GROUP, API_GROUP_VERSION, type Resource } from '../../model/resource.ts';
 import { EngineClusterSpec } from '../engineCluster/spec.ts';
 import { closedObject, literals, optionalChoice, optionalFlag, optionalInteger, optionalText } from '../fields/spec.ts';
 
@@ -14,16 +14,8 @@ export const SERVICE_ANNOTATION = `${API_GROUP}/service`;
 export const WEIGHT_ANNOTATION = `${API_GROUP}/weight`;
 export const MAX_CLUSTERS = 500;
 
-/** Error for a selector that would select every Service, for the API server and for other sources. */
-export const EMPTY_SELECTOR =
-  'selector must have matchLabels or matchExpressions: an empty one would select every Service';
-export const VALUES_MISMATCH = 'values must be set with In and NotIn, and with no other operator';
-export const NO_SERVICE_NAME = 'template.name must hold {service}, such as {namespace}-{service}';
-export const GROUP_MISSING = 'template must have routingGroup or routingGroupFrom';
-export const LABEL_OR_ANNOTATION = 'routingGroupFrom must have either label or annotation';
-
 /** Form of the key of a label. */
-export const labelKey = {
+const labelKey = {
   pattern: '^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$',
   minLength: 1,
   maxLength: 317,
@@ -36,14 +28,13 @@ const Requirement = closedObject(
   {
     key: Type.String({ ...labelKey, description: 'Key of the label.' }),
     operator: literals(['In', 'NotIn', 'Exists', 'DoesNotExist'], 'In, NotIn, Exists or DoesNotExist.'),
-    values: Type.Optional(
-      Type.Array(Type.String(labelValue), { maxItems: 64, description: 'Values of In and NotIn.' }),
-    ),
+    values: Type.Optional(Type.Array(Type.String(labelValue), { maxItems: 64, description: 'Of In and NotIn.' })),
   },
   'Requirement to a label.',
   [
     "self.operator in ['In', 'NotIn'] ? (has(self.values) && size(self.values) > 0) : (!has(self.values) || size(self.values) == 0)",
-    VALUES_MISMATCH,
+    'values must be set with In and NotIn, and with no other operator',
+    ({ operator, values = [] }) => (/In$/.test(operator) === (values.length === 0) ? '' : null),
   ],
 );
 
@@ -53,19 +44,20 @@ const ServiceSelector = closedObject(
     matchLabels: Type.Optional(
       Type.Unsafe<Readonly<Record<string, string>>>({
         type: 'object',
+        propertyNames: { type: 'string', ...labelKey },
         additionalProperties: { type: 'string', ...labelValue },
         maxProperties: 64,
         description: 'Labels that a Service has.',
       }),
     ),
-    matchExpressions: Type.Optional(
-      Type.Array(Requirement, { maxItems: 64, description: 'Requirements to its labels, all of them met.' }),
-    ),
+    matchExpressions: Type.Optional(Type.Array(Requirement, { maxItems: 64, description: 'All of them are met.' })),
   },
   'Labels of the Services that are clusters.',
   [
     '(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && size(self.matchExpressions) > 0)',
-    EMPTY_SELECTOR,
+    'selector must have matchLabels or matchExpressions: an empty one would select every Service',
+    ({ matchLabels = {}, matchExpressions = [] }) =>
+      Object.keys(matchLabels).length + matchExpressions.length === 0 ? '' : null,
   ],
 );
 
@@ -76,7 +68,11 @@ const GroupSource = closedObject(
     annotation: optionalText('Annotation of the Service.', labelKey),
   },
   'Label or annotation of the Service that names the routing group; routingGroup where it has none.',
-  ['has(self.label) != has(self.annotation)', LABEL_OR_ANNOTATION],
+  [
+    'has(self.label) != has(self.annotation)',
+    'routingGroupFrom must have either label or annotation',
+    ({ label, annotation }) => ((label === undefined) === (annotation === undefined) ? '' : null),
+  ],
 );
 
 /** Fields of clusters that a template has as they are. */
@@ -88,7 +84,11 @@ const ClusterTemplate = closedObject(
     name: optionalText(
       'Name of the clusters, with {service} and {namespace} for those of the Service. One of more than 63 characters is cut and gets a hash.',
       { pattern: nameForm, maxLength: 128, default: '{namespace}-{service}' },
-      ["self.contains('{service}')", NO_SERVICE_NAME],
+      [
+        "self.contains('{service}')",
+        'template.name must hold {service}, such as {namespace}-{service}',
+        (name) => (name.includes('{service}') ? null : ''),
+      ],
       [
         `self.matches('${nameForm}')`,
         'template.name may hold lower-case letters, digits, - and ., beside {service} and {namespace}',
@@ -96,15 +96,9 @@ const ClusterTemplate = closedObject(
     ),
     routingGroup: Type.Optional(routingGroup),
     routingGroupFrom: Type.Optional(GroupSource),
-    weight: optionalInteger(
-      0,
-      10000,
-      `Share of new queries in its group; a Service may set its own with the annotation ${WEIGHT_ANNOTATION}.`,
-    ),
+    weight: optionalInteger(0, 10000, `Share of new queries; annotation ${WEIGHT_ANNOTATION} of a Service goes first.`),
     maxRunningQueries,
-    active: optionalFlag(
-      `Whether clusters take new queries, true by default; a Service may set its own with the annotation ${API_GROUP}/active.`,
-    ),
+    active: optionalFlag(`True by default: take new queries; annotation ${ACTIVE_ANNOTATION} of a Service goes first.`),
     externalUrl: optionalText(
       'URL of the link for people, with {service} and {namespace} for those of the Service, such as https://{service}.example.com; the address of the Service by default.',
       { pattern: '^https?://[^\\s?#@]+$', minLength: 8, maxLength: 256 },
@@ -113,7 +107,12 @@ const ClusterTemplate = closedObject(
     tls,
   },
   'What the clusters are.',
-  ['has(self.routingGroup) || has(self.routingGroupFrom)', GROUP_MISSING],
+  [
+    'has(self.routingGroup) || has(self.routingGroupFrom)',
+    'template must have routingGroup or routingGroupFrom',
+    ({ routingGroup, routingGroupFrom }) => ((routingGroup ?? routingGroupFrom) === undefined ? 'routingGroup' : null),
+    'is missing: ',
+  ],
 );
 
 /** `spec` of an EngineClusterDiscovery (docs/discovery.md). */
@@ -124,8 +123,7 @@ export const EngineClusterDiscoverySpec = closedObject(
       Type.Array(Type.String({ pattern: '^([*]|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$', minLength: 1, maxLength: 63 }), {
         minItems: 1,
         maxItems: 64,
-        description:
-          "Namespaces of the Services; the resource's own by default, others as resources.discovery.namespaces allows. *: all that it allows.",
+        description: 'Of the Services; its own by default. *: all that resources.discovery.namespaces allows.',
       }),
     ),
     port: Type.Optional(
@@ -138,10 +136,7 @@ export const EngineClusterDiscoverySpec = closedObject(
         description: 'Port of the Services, by name or number; by default the one named http or https, or the first.',
       }),
     ),
-    scheme: optionalChoice(
-      ['http', 'https'],
-      'http or https; by default https for a port that is named so, or says so as appProtocol.',
-    ),
+    scheme: optionalChoice(['http', 'https'], 'By default https for a port with that name or appProtocol, else http.'),
     template: ClusterTemplate,
     gatewayClassName,
   },
@@ -157,11 +152,7 @@ export const DISCOVERY_FIELD_MANAGER = 'engine-gateway-discovery';
  * annotation away; null: a user declared the cluster.
  */
 export function discoveryOwner({ metadata }: Pick<Resource, 'metadata'>) {
-  const owner = metadata.ownerReferences?.find(
-    ({ apiVersion, kind, controller }) =>
-      controller === true && apiVersion === API_GROUP_VERSION && kind === ENGINE_CLUSTER_DISCOVERY,
-  );
-  if (owner === undefined) return null;
-  const { name, uid } = owner;
-  return { name, uid, service: metadata.annotations?.[SERVICE_ANNOTATION] ?? null };
+  const owner = metadata.ownerReferences?.find(({ controller }) => controller === true);
+  if (owner?.apiVersion !== API_GROUP_VERSION || owner.kind !== ENGINE_CLUSTER_DISCOVERY) return null;
+  return { name: owner.name, uid: owner.uid, service: metadata.annotations?.[SERVICE_ANNOTATION] ?? null };
 }

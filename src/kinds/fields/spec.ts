@@ -1,11 +1,11 @@
-import { type TProperties, type TSchemaOptions, Type } from 'typebox';
+import { type Static, type TObject, type TProperties, type TSchemaOptions, Type } from 'typebox';
 import { type CelRule, cel } from '../../model/cel.ts';
 
 /** Builders of the schemas of specs. CEL rules are checked by the API server. */
 type Options = TSchemaOptions & Readonly<Record<string, unknown>>;
 
 /** An optional text. */
-export const optionalText = (description: string, options: Options = {}, ...rules: readonly CelRule[]) =>
+export const optionalText = (description: string, options: Options = {}, ...rules: readonly CelRule<string>[]) =>
   Type.Optional(Type.String({ ...options, ...celOf(rules), description }));
 
 /** An optional whole number. */
@@ -30,8 +30,11 @@ export const optionalChoice = <const T extends string>(...parameters: Parameters
   Type.Optional(literals<T>(...parameters));
 
 /** An object without other fields. */
-export const closedObject = <P extends TProperties>(fields: P, description: string, ...rules: readonly CelRule[]) =>
-  Type.Object(fields, { additionalProperties: false, description, ...celOf(rules) });
+export const closedObject = <P extends TProperties>(
+  fields: P,
+  description: string,
+  ...rules: readonly CelRule<Static<TObject<P>>>[]
+) => Type.Object(fields, { additionalProperties: false, description, ...celOf(rules) });
 
 function celOf(rules: readonly CelRule[]): object {
   return rules.length === 0 ? {} : cel(...rules);

@@ -1,4 +1,4 @@
-import { durationMs, durationProblem } from '../../model/durationField.ts';
+import { durationMs } from '../../model/durationField.ts';
 import type { GroupBindings } from '../../model/groupBindings.ts';
 import { isRecord } from '../../model/record.ts';
 import type { LimitMatch, LimitPolicy } from '../../routing/admissionPolicy.ts';
@@ -27,7 +27,7 @@ import {
   specCheck,
   writeAccess,
 } from '../resourceKind.ts';
-import { DEFAULT_PERIOD, NOTHING_LIMITED, periodBounds, QUERY_LIMIT, QUERY_LIMITS, QueryLimitSpec } from './spec.ts';
+import { DEFAULT_PERIOD, QUERY_LIMIT, QUERY_LIMITS, QueryLimitSpec } from './spec.ts';
 
 export interface LimitOutcome extends PolicyOutcome<LimitPolicy> {
   readonly references: State;
@@ -161,14 +161,9 @@ function limitReferences(groups: readonly string[], served: ReadonlySet<string>)
     : conditionState('True', 'ResolvedRefs', 'the routing groups that it names have clusters');
 }
 
-/** Mistakes in the spec of a QueryLimit. Regular expressions are compiled where all else is right. */
-const limitProblems = specCheck(QueryLimitSpec, function* ({ maxRunning, maxQueued, rate }, value) {
-  if (maxRunning === undefined && maxQueued === undefined && rate === undefined) {
-    yield { field: 'spec.maxRunning', message: `is missing: ${NOTHING_LIMITED}` };
-  }
-  const period = isRecord(rate) ? durationProblem('period', rate.period, periodBounds) : null;
-  if (period !== null) yield { field: 'spec.rate.period', message: period.slice('period '.length) };
-  for (const [field, values] of Object.entries(value?.match ?? {})) {
+/** Mistakes in the spec of a QueryLimit. */
+const limitProblems = specCheck(QueryLimitSpec, function* ({ match = {} }) {
+  for (const [field, values] of Object.entries(match)) {
     const matcher = textMatcher(values);
     for (const { index, message } of 'problems' in matcher ? matcher.problems : [])
       yield { field: `spec.match.${field}[${index}]`, message };

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { type DurationBounds, durationField } from '../../model/durationField.ts';
+import { durationField } from '../../model/durationField.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
 import { MAX_QUEUED_QUERIES, MAX_RUNNING_QUERIES } from '../../model/limitBounds.ts';
 import type { Resource } from '../../model/resource.ts';
@@ -8,11 +8,7 @@ import { closedObject, literals, optionalChoice, optionalInteger, optionalText }
 export const QUERY_LIMIT = 'QueryLimit';
 export const QUERY_LIMITS = 'querylimits';
 
-/** Bounds of `spec.rate.period`. */
-export const periodBounds = { least: '1s', most: '24h' } as const satisfies DurationBounds;
 export const DEFAULT_PERIOD = '1m';
-
-export const NOTHING_LIMITED = 'at least one of maxRunning, maxQueued and rate must be set';
 
 const values = (what: string) =>
   Type.Optional(
@@ -43,7 +39,11 @@ export const Rate = closedObject(
       description: 'Queries that may begin in a period.',
     }),
     period: Type.Optional(
-      durationField('period', periodBounds, `Length of the period, 1s to 24h; ${DEFAULT_PERIOD} by default.`),
+      durationField(
+        'period',
+        { least: '1s', most: '24h' },
+        `Length of the period, 1s to 24h; ${DEFAULT_PERIOD} by default.`,
+      ),
     ),
     burst: optionalInteger(
       1,
@@ -84,7 +84,12 @@ export const QueryLimitSpec = closedObject(
     gatewayClassName: Type.Optional(GatewayClassName),
   },
   'How many queries of somebody may run, wait and begin.',
-  ['has(self.maxRunning) || has(self.maxQueued) || has(self.rate)', NOTHING_LIMITED],
+  [
+    'has(self.maxRunning) || has(self.maxQueued) || has(self.rate)',
+    'at least one of maxRunning, maxQueued and rate must be set',
+    ({ maxRunning, maxQueued, rate }) => ((maxRunning ?? maxQueued ?? rate) === undefined ? 'maxRunning' : null),
+    'is missing: ',
+  ],
 );
 export type QueryLimitSpec = Static<typeof QueryLimitSpec>;
 

@@ -1,5 +1,5 @@
 import { type Static, type TSchema, Type } from 'typebox';
-import { cel } from '../../model/cel.ts';
+import { cel, withoutDuplicates } from '../../model/cel.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
 import {
   type FileGroup,
@@ -63,7 +63,7 @@ const ownFields = {
     Type.Array(Type.String({ minLength: 1, maxLength: 64, pattern: '^[A-Za-z0-9_$-]+$' }), {
       minItems: 1,
       maxItems: MAX_DATABASES,
-      ...cel(['self.all(x, self.exists_one(y, x == y))', 'databases must not hold a name twice']),
+      ...cel(withoutDuplicates('databases must not hold a name twice')),
       description:
         "Databases of the gateway's database server whose tables get the groups, as useSchema names them; the gateway's own by default.",
     }),

@@ -1,9 +1,8 @@
-import { durationMs, durationProblem } from '../../model/durationField.ts';
+import { durationMs } from '../../model/durationField.ts';
 import type { Problem } from '../../model/errors.ts';
 import type { GroupBindings } from '../../model/groupBindings.ts';
-import { isRecord } from '../../model/record.ts';
 import { DEFAULT_QUEUE, type GroupPolicy, requestKeyOf } from '../../routing/admissionPolicy.ts';
-import { groupFindings, groupNameProblem } from '../groupFindings.ts';
+import { groupFindings } from '../groupFindings.ts';
 import {
   accepted,
   clustersByGroup,
@@ -28,17 +27,7 @@ import {
   specCheck,
   writeAccess,
 } from '../resourceKind.ts';
-import {
-  FALLBACK_TO_ITSELF,
-  FALLBACK_TWICE,
-  HOLD_BEYOND_WAIT,
-  objectRules,
-  queueDurationBounds,
-  ROUTING_GROUP,
-  ROUTING_GROUPS,
-  RoutingGroupSpec,
-  WAIT_WITHOUT_QUEUE,
-} from './spec.ts';
+import { objectRules, ROUTING_GROUP, ROUTING_GROUPS, RoutingGroupSpec } from './spec.ts';
 
 export interface GroupOutcome extends PolicyOutcome<GroupPolicy> {
   readonly references: State;
@@ -169,40 +158,11 @@ function groupReferences(
  * Mistakes in the spec of a RoutingGroup.
  * @param name of the group, where it is known: `spec.name` or metadata.name
  */
-export const groupProblems = specCheck(RoutingGroupSpec, function* (spec, _value, name): Generator<Problem> {
-  const fallbacks: readonly unknown[] = Array.isArray(spec.fallbacks) ? spec.fallbacks : [];
-  const names = [
-    ['spec.name', spec.name] as const,
-    ...fallbacks.map((text, index) => [`spec.fallbacks[${index}]`, text] as const),
-  ];
-  for (const [field, text] of names) {
-    const message = groupNameProblem(text);
-    if (message !== null) yield { field, message };
-  }
-  if (new Set(fallbacks).size < fallbacks.length)
-    yield { field: 'spec.fallbacks', message: withoutField(FALLBACK_TWICE) };
-  const own = name ?? spec.name;
-  if (own !== undefined && fallbacks.includes(own)) yield toItself;
-  if (!isRecord(spec.queue)) return;
-  for (const field of ['maxWait', 'hold'] as const) {
-    const message = durationProblem(field, spec.queue[field], queueDurationBounds[field]);
-    if (message !== null) yield { field: `spec.queue.${field}`, message: withoutField(message) };
-  }
-  const { hold, maxWait, maxQueued, whenUnavailable } = spec.queue;
-  if (whenUnavailable === 'wait' && maxQueued === 0) {
-    yield { field: 'spec.queue.maxQueued', message: `is 0: ${WAIT_WITHOUT_QUEUE}` };
-  }
-  if (typeof hold === 'string' && typeof maxWait === 'string' && durationMs(hold) > durationMs(maxWait)) {
-    yield { field: 'spec.queue.hold', message: withoutField(HOLD_BEYOND_WAIT) };
-  }
-});
+export const groupProblems = specCheck(RoutingGroupSpec, (spec, name = spec.name) =>
+  name !== undefined && spec.fallbacks?.includes(name) ? [toItself] : [],
+);
 
-const toItself: Problem = { field: 'spec.fallbacks', message: withoutField(FALLBACK_TO_ITSELF) };
-
-/** A sentence of the API server, whose subject is the field, as what is stated of a field. */
-function withoutField(message: string): string {
-  return message.slice(message.indexOf(' ') + 1);
-}
+const toItself: Problem = { field: 'spec.fallbacks', message: 'must not name the group itself' };
 
 /** Findings about a RoutingGroup in addition to the mistakes of its spec. */
 function* routingGroupFindings({ name, spec }: CheckedManifest): Generator<ManifestFinding> {

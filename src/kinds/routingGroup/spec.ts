@@ -1,6 +1,13 @@
 import { type Static, Type } from 'typebox';
-import { type CelRule, cel, groupWithoutEdgeSpaces, immutableName, withoutControlCharacters } from '../../model/cel.ts';
-import { type DurationBounds, durationField } from '../../model/durationField.ts';
+import {
+  type CelRule,
+  cel,
+  groupWithoutEdgeSpaces,
+  immutableName,
+  withoutControlCharacters,
+  withoutDuplicates,
+} from '../../model/cel.ts';
+import { durationField, durationMs } from '../../model/durationField.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
 import { MAX_QUEUED_QUERIES, MAX_RUNNING_QUERIES } from '../../model/limitBounds.ts';
 import { routingGroupRules } from '../../model/registryCluster.ts';
@@ -12,23 +19,11 @@ import { closedObject, optionalChoice, optionalFlag, optionalInteger, optionalTe
 export const ROUTING_GROUP = 'RoutingGroup';
 export const ROUTING_GROUPS = 'routinggroups';
 
-/** Bounds of the durations of `spec.queue`. */
-export const queueDurationBounds = {
-  maxWait: { least: '1s', most: '24h' },
-  hold: { least: '0s', most: '10s', example: '500ms' },
-} as const satisfies Readonly<Record<string, DurationBounds>>;
-
-/** Errors for lists of fallbacks and for queues, for the API server and for other sources. */
-export const FALLBACK_TWICE = 'fallbacks must not name a group twice';
-export const FALLBACK_TO_ITSELF = 'fallbacks must not name the group itself';
-export const WAIT_WITHOUT_QUEUE =
-  'queue.whenUnavailable: wait needs queue.maxQueued of at least 1: with 0 no query may wait';
-export const HOLD_BEYOND_WAIT = 'queue.hold must not be longer than queue.maxWait';
-
-const groupName = (field: string) => ({
-  ...routingGroupRules,
-  ...cel(withoutControlCharacters(field), groupWithoutEdgeSpaces(field)),
-});
+const groupName = (field: string) => {
+  const [rule, message] = groupWithoutEdgeSpaces(field);
+  const trimmed = [rule, message, (name: string) => (name === name.trim() ? null : '')] as const;
+  return { ...routingGroupRules, ...cel(withoutControlCharacters(field), trimmed) };
+};
 
 /** `spec.affinity`: what the strategy `affinity` keeps on one cluster. */
 export const Affinity = closedObject(
@@ -51,13 +46,13 @@ export const Queue = closedObject(
       'Queries that may wait for the group at a time, over all replicas; 1000 by default, 0 for none.',
     ),
     maxWait: Type.Optional(
-      durationField('maxWait', queueDurationBounds.maxWait, 'Longest wait, 1s to 24h; 10m by default.'),
+      durationField('maxWait', { least: '1s', most: '24h' }, 'Longest wait, 1s to 24h; 10m by default.'),
     ),
     fairBy: optionalChoice(['user', 'source'], 'Whose queries take turns: user (by default) or source.'),
     hold: Type.Optional(
       durationField(
         'hold',
-        queueDurationBounds.hold,
+        { least: '0s', most: '10s', example: '500ms' },
         'How long a submission is kept waiting before it is answered as queued, 0s to 10s; 500ms by default.',
       ),
     ),
@@ -69,9 +64,15 @@ export const Queue = closedObject(
   'How queries wait for the group.',
   [
     "!(has(self.whenUnavailable) && self.whenUnavailable == 'wait' && has(self.maxQueued) && self.maxQueued == 0)",
-    WAIT_WITHOUT_QUEUE,
+    'queue.whenUnavailable: wait needs queue.maxQueued of at least 1: with 0 no query may wait',
+    ({ whenUnavailable, maxQueued }) => (whenUnavailable === 'wait' && maxQueued === 0 ? 'maxQueued' : null),
+    'is 0: ',
   ],
-  ['!has(self.hold) || !has(self.maxWait) || duration(self.hold) <= duration(self.maxWait)', HOLD_BEYOND_WAIT],
+  [
+    '!has(self.hold) || !has(self.maxWait) || duration(self.hold) <= duration(self.maxWait)',
+    'queue.hold must not be longer than queue.maxWait',
+    ({ hold, maxWait }) => (hold && maxWait && durationMs(hold) > durationMs(maxWait) ? 'hold' : null),
+  ],
 );
 
 /** `spec` of a RoutingGroup (docs/resources.md#routing-groups-and-their-queues). */
@@ -89,7 +90,7 @@ export const RoutingGroupSpec = closedObject(
     fallbacks: Type.Optional(
       Type.Array(Type.String(groupName('fallbacks')), {
         maxItems: 16,
-        ...cel(['self.all(x, self.exists_one(y, x == y))', FALLBACK_TWICE]),
+        ...cel(withoutDuplicates('fallbacks must not name a group twice')),
         description: 'Routing groups that serve in place of this one, in this order.',
       }),
     ),
@@ -118,7 +119,7 @@ export type RoutingGroupSpec = Static<typeof RoutingGroupSpec>;
 export const objectRules: readonly CelRule[] = [
   [
     '!has(self.spec.fallbacks) || !((has(self.spec.name) ? self.spec.name : self.metadata.name) in self.spec.fallbacks)',
-    FALLBACK_TO_ITSELF,
+    'fallbacks must not name the group itself',
   ],
 ];
 

@@ -43,7 +43,8 @@ export const routingRule: ResourceKind<RuleOutcome> = {
   example: { condition: 'request.getHeader("X-Trino-Source") == "airflow"', routeTo: { routingGroup: 'etl' } },
   ownAccess: writeAccess('REST creates, changes and deletes rules.'),
   gauge: { name: 'routing_rules', help: 'RoutingRule resources.' },
-  specProblems: (spec) => ruleSpecProblems(spec),
+  // Its expressions are compiled elsewhere.
+  specProblems: specCheck(RoutingRuleSpec),
   findings: ruleFindings,
   exported: exportedRules,
   program: (settings) => new RuleProgram(settings),
@@ -159,15 +160,3 @@ function ruleStatus(outcome: RuleOutcome, { stored, findings }: Pick<StatusView,
 function acceptanceOf({ accepted, acceptedReason, message }: RuleReport): Acceptance {
   return { ...conditionState(accepted ? 'True' : 'False', acceptedReason, message), final: true };
 }
-
-/** Mistakes in the spec of a RoutingRule. Its expressions are compiled elsewhere. */
-const ruleSpecProblems = specCheck(RoutingRuleSpec, function* (spec) {
-  const ways = ['actions', 'routeTo', 'deny'].filter((field) => spec[field] !== undefined);
-  if (ways.length !== 1) {
-    yield { field: `spec.${ways[1] ?? 'actions'}`, message: 'exactly one of actions, routeTo and deny must be set' };
-  }
-  const { routeTo } = spec;
-  if (isRecord(routeTo) && (routeTo.routingGroup === undefined) === (routeTo.cluster === undefined)) {
-    yield { field: 'spec.routeTo', message: 'must name exactly one of routingGroup and cluster' };
-  }
-});

@@ -19,7 +19,11 @@ export const RouteTo = closedObject(
     cluster: optionalText('Registry name of the one cluster to choose.', name),
   },
   'Where matching requests go: exactly one of routingGroup and cluster.',
-  ['has(self.routingGroup) != has(self.cluster)', 'routeTo must name exactly one of routingGroup and cluster'],
+  [
+    'has(self.routingGroup) != has(self.cluster)',
+    'routeTo must name exactly one of routingGroup and cluster',
+    ({ routingGroup, cluster }) => ((routingGroup === undefined) === (cluster === undefined) ? '' : null),
+  ],
 );
 export type RouteTo = Static<typeof RouteTo>;
 
@@ -75,6 +79,10 @@ export const RoutingRuleSpec = closedObject(
   [
     '[has(self.actions), has(self.routeTo), has(self.deny)].filter(present, present).size() == 1',
     'exactly one of actions, routeTo and deny must be set',
+    (spec) => {
+      const ways = (['actions', 'routeTo', 'deny'] as const).filter((way) => spec[way] !== undefined);
+      return ways.length === 1 ? null : (ways[1] ?? 'actions');
+    },
   ],
   immutableName(ROUTING_RULE),
 );

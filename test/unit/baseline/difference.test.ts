@@ -8,7 +8,8 @@ test.each([
   ['a changed value', { a: { b: 1 } }, { a: { b: 2 } }, ['a > b']],
   ['a missing member', { a: { b: 1 } }, { a: {} }, ['a > b']],
   ['a member of an array', { a: [1, 2] }, { a: [1, 3] }, ['a > 1']],
-  ['a longer array', { a: [1] }, { a: [1, 2] }, ['a']],
+  ['a longer array', { a: [1], b: ['x', 'y'] }, { a: [1, 2], b: ['y', 'z', 'x'] }, ['a', 'b']],
+  ['a longer text', { a: ['x'] }, { a: ['x', 'y'] }, ['a > y']],
   ['another type', { a: [] }, { a: {} }, ['a']],
 ])('differences of %s', (_what, recorded, current, paths) => {
   expect(differences(recorded, current).map(({ path }) => path)).toEqual(paths);

@@ -32,12 +32,12 @@ const specs: Readonly<Record<string, readonly Row[]>> = {
     [cluster({ group: 'x' }), 'spec.group is not a known field'],
     [cluster({ healthCheck: { type: 'PING' } }), 'spec.healthCheck.type must be one of "INFO_API"'],
     ...['0s', '999ms', '3601s', '999999999h'].map(
-      (text): Row => [checked('interval', text), 'spec.healthCheck.interval interval must be a duration from 1s to 1h'],
+      (text): Row => [checked('interval', text), 'spec.healthCheck.interval must be a duration from 1s to 1h'],
     ),
     [checked('interval', '90d'), 'spec.healthCheck.interval'],
     ...['1s', '0.5h', '1h'].map((text): Row => [checked('interval', text), null]),
     ...['9ms', '601s'].map(
-      (text): Row => [checked('timeout', text), 'spec.healthCheck.timeout timeout must be a duration from 10ms to 10m'],
+      (text): Row => [checked('timeout', text), 'spec.healthCheck.timeout must be a duration from 10ms to 10m'],
     ),
     ...['10ms', '10m'].map((text): Row => [checked('timeout', text), null]),
     ...[1, 1_000_000].map((maxRunningQueries): Row => [cluster({ maxRunningQueries }), null]),
