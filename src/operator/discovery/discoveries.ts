@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { ENGINE_CLUSTER } from '../../kinds/engineCluster/spec.ts';
 import { discoveredCluster, isDiscoveryOutcome, ServiceNotUsable } from '../../kinds/engineClusterDiscovery/kind.ts';
@@ -12,13 +11,14 @@ import {
   SERVICE_ANNOTATION,
 } from '../../kinds/engineClusterDiscovery/spec.ts';
 import type { DiscoveryReport, DiscoveryReports } from '../../kinds/kindProgram.ts';
-import { conditionState } from '../../kinds/outcome.ts';
+import { conditionState, type State } from '../../kinds/outcome.ts';
 import { ALL_NAMESPACES, SERVICE, type Service, type ServiceLists } from '../../kinds/serviceLookup.ts';
 import { matchesLabels } from '../../model/labelSelector.ts';
 import { isRecord } from '../../model/record.ts';
 import { API_GROUP, API_GROUP_VERSION, keyOf, keyText, keyTextOf, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
 import { batches } from '../../store/columns.ts';
+import { startJob } from '../../store/job.ts';
 import type { Leadership } from '../leadership/leadership.ts';
 import type { KubernetesComponents, OperatorOptions } from '../operatorOptions.ts';
 import { DeletionGuard, type HeldDeletions, type OtherLosses } from '../reconcile/deletionGuard.ts';
@@ -67,15 +67,15 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
   readonly #leadership: Leadership;
   /** By uid of the discovery. */
   readonly #scans = new Map<string, Scan>();
-  readonly #stops: (() => unknown)[] = [];
-  readonly #stop = new AbortController();
-  #running: Promise<void> = Promise.resolve();
   #isRequested = true;
+  #isStopped = false;
+  #end = async () => {};
 
+  /** @param leadership decides which replica writes if no Lease does */
   constructor(options: OperatorOptions, kubernetes: KubernetesComponents, leadership: Leadership) {
     this.#options = options;
     this.#kubernetes = kubernetes;
-    this.#leadership = leadership;
+    this.#leadership = kubernetes.statusLeadership ?? leadership;
   }
 
   report(uid: string): DiscoveryReport | null {
@@ -92,16 +92,13 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
   }
 
   start(writes: ResourceWrites): void {
-    const { services, statusLeadership } = this.#kubernetes;
-    for (const each of [services, this.#leadership, statusLeadership])
-      if (each !== undefined) this.#stops.push(each.onChange(() => this.request()));
-    this.#running = this.#run(writes);
+    for (const each of [this.#kubernetes.services, this.#leadership]) each.onChange(() => this.request());
+    this.#end = startJob(0, () => this.#round(writes));
   }
 
   async stop(): Promise<void> {
-    this.#stop.abort();
-    for (const stop of this.#stops) stop();
-    await this.#running;
+    this.#isStopped = true;
+    await this.#end();
     for (const { guard } of this.#scans.values()) guard.stop();
   }
 
@@ -110,23 +107,20 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
     this.#isRequested = true;
   }
 
-  async #run(writes: ResourceWrites): Promise<void> {
-    const { signal } = this.#stop;
-    const pause = (ms: number) => sleep(ms, undefined, { signal, ref: false }).catch(() => undefined);
-    for (; !signal.aborted; await pause(COLLECT_MS)) {
-      if (!this.#isRequested || !writes.controller.isFromSource) continue;
-      this.#isRequested = false;
-      const discoveries = [...writes.controller.outcomes.values()].filter(isDiscoveryOutcome);
-      const uids = new Set(discoveries.map(({ resource }) => resource.metadata.uid));
-      for (const [uid, { guard }] of this.#scans) if (!uids.has(uid) && this.#scans.delete(uid)) guard.stop();
-      let isComplete = true;
+  async #round(writes: ResourceWrites): Promise<number> {
+    if (!this.#isRequested || !writes.controller.isFromSource) return COLLECT_MS;
+    this.#isRequested = false;
+    const discoveries = [...writes.controller.outcomes.values()].filter(isDiscoveryOutcome);
+    const uids = new Set(discoveries.map(({ resource }) => resource.metadata.uid));
+    for (const [uid, { guard }] of this.#scans) if (!uids.has(uid) && this.#scans.delete(uid)) guard.stop();
+    let pauseMs = COLLECT_MS;
+    for (const { spec, paused, resource } of discoveries) {
       // Clusters of one that is paused or not accepted stay as they are.
-      for (const { spec, paused, resource } of discoveries)
-        if (spec !== null && !paused && !(await this.#look(resource, spec, writes))) isComplete = false;
-      if (isComplete) continue;
+      if (spec === null || paused || (await this.#look(resource, spec, writes))) continue;
       this.request();
-      await pause(RETRY_MS);
+      pauseMs = RETRY_MS;
     }
+    return pauseMs;
   }
 
   /** Looks at the Services of a discovery, writes and removes its clusters while this replica leads, and reports; false if something failed. */
@@ -157,13 +151,10 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
     const plan = this.#plan(resource, spec, services, unknown, owned);
     const failures = await this.#carryOut(plan, writes);
     // A conflict of versions is settled by the next scan.
-    const first = failures.find((error) => !(error instanceof VersionConflict));
-    const failure = first === undefined ? null : String(first instanceof Error ? first.message : first);
-    if (failure !== null) logger.warn({ discovery, reason: failure }, 'failed to write discovered clusters');
+    const reason = failures.find((error) => !(error instanceof VersionConflict))?.message ?? null;
+    if (reason !== null) logger.warn({ discovery, reason }, 'failed to write discovered clusters');
     const heldCount = guard.held.reduce((sum, each) => sum + each.held, 0);
-    const conflicts = plan.findings.filter(([, { reason }]) => reason === NAME_CONFLICT).length;
-    const counts = { services: served.length, clusters: plan.settled, conflicts };
-    const report = { counts, references, discovered: discoveredState(served.length, plan, heldCount, failure) };
+    const report = { references, ...scanResult(served.length, plan, heldCount, reason) };
     if (!isDeepStrictEqual(report, scan.report)) {
       scan.report = report;
       writes.controller.scheduleRefresh();
@@ -240,7 +231,7 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
   }
 
   /** Writes and removes clusters while this replica leads, some concurrently; returns what failed. */
-  async #carryOut({ write, remove }: ClusterPlan, writes: ResourceWrites): Promise<readonly unknown[]> {
+  async #carryOut({ write, remove }: ClusterPlan, writes: ResourceWrites): Promise<readonly Error[]> {
     const removing = remove.map((cluster) => async () => {
       // A list may have resources as they were before their last status.
       const current = this.#kubernetes.source.get(keyOf(cluster));
@@ -248,11 +239,10 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
       await writes.remove(current, true);
       this.#options.logger.info({ cluster: cluster.metadata.name }, 'cluster removed with its Service');
     });
-    const failures: unknown[] = [];
+    const failures: Error[] = [];
     // Writes come first: a group is not to be without clusters in between.
     for (const steps of [...batches(write, MAX_WRITES), ...batches(removing, MAX_WRITES)]) {
-      const { isLeader } = this.#kubernetes.statusLeadership ?? this.#leadership;
-      if (!isLeader || this.#stop.signal.aborted) break;
+      if (!this.#leadership.isLeader || this.#isStopped) break;
       const results = await Promise.allSettled(steps.map((step) => step()));
       failures.push(...results.flatMap((result) => (result.status === 'rejected' ? [result.reason] : [])));
     }
@@ -270,30 +260,28 @@ function matchingServices(
   lists: ServiceLists,
   own: string,
   allowed: readonly string[],
-  { namespaces: wanted = [own], selector: { matchLabels = {}, matchExpressions = [] } }: EngineClusterDiscoverySpec,
+  { namespaces = [own], selector: { matchLabels = {}, matchExpressions = [] } }: EngineClusterDiscoverySpec,
 ) {
   const mayAll = allowed.includes(ALL_NAMESPACES);
-  const wantsAll = wanted.includes(ALL_NAMESPACES);
-  const named = new Set(wantsAll ? [...wanted, own, ...allowed] : wanted);
-  named.delete(ALL_NAMESPACES);
-  const permitted = [...named].filter((each) => mayAll || each === own || allowed.includes(each));
-  const isInScope = (each: string) => (wantsAll && mayAll) || permitted.includes(each);
+  const wanted = new Set(namespaces.flatMap((each) => (each === ALL_NAMESPACES ? [own, ...allowed] : [each])));
+  const rejected = [...wanted].filter((each) => !mayAll && each !== own && !allowed.includes(each));
+  const scope = wanted.difference(new Set(rejected));
+  const isInScope = (each: string) => scope.has(ALL_NAMESPACES) || scope.has(each);
   // One list for all where that is allowed: the number of namespaces is other people's.
-  const read = (mayAll ? [ALL_NAMESPACES] : permitted).map((each) => ({ namespace: each, ...lists.list(each) }));
+  const read = (mayAll ? [ALL_NAMESPACES] : [...scope]).map((each) => ({ namespace: each, ...lists.list(each) }));
   const requirements = [
     ...Object.entries(matchLabels).map(([key, value]) => ({ key, operator: 'in' as const, values: [value] })),
     ...matchExpressions.map(({ key, operator, values = [] }) => ({ key, operator: operators[operator], values })),
   ];
   const isMatch = ({ metadata: { labels = {}, namespace } }: Service) =>
     isInScope(namespace) && matchesLabels({ requirements }, labels);
+  const services = read.flatMap((list) => list.services.filter(isMatch));
   const pending = read.filter(({ synced }) => !synced).map(({ namespace }) => namespace);
   const isPending = (each: string) => pending.includes(mayAll ? ALL_NAMESPACES : each);
-  const services = read.flatMap((list) => list.services.filter(isMatch));
-  const refused = [...named].filter((each) => !permitted.includes(each)).slice(0, LISTED);
   const failing = read.find(({ reason }) => reason !== null && reason !== NOT_LISTED);
   let references = conditionState('True', 'ResolvedRefs', 'the Services of its namespaces are followed');
-  if (refused.length > 0) {
-    const message = `the Services of ${refused.join(', ')} may not be looked at; have the namespace added to resources.discovery.namespaces of the gateway's configuration, or take it out of spec.namespaces`;
+  if (rejected.length > 0) {
+    const message = `the Services of ${rejected.slice(0, LISTED).join(', ')} may not be looked at; have the namespace added to resources.discovery.namespaces of the gateway's configuration, or take it out of spec.namespaces`;
     references = conditionState('False', 'NamespaceNotAllowed', message);
   } else if (failing !== undefined) {
     const where = failing.namespace === ALL_NAMESPACES ? 'all namespaces' : failing.namespace;
@@ -322,25 +310,30 @@ function holds(present: unknown, wanted: unknown): boolean {
   return isRecord(present) && Object.entries(wanted).every(([field, value]) => holds(present[field], value));
 }
 
-/** Condition `Discovered`: every Service that matches is a cluster. */
-function discoveredState(services: number, { settled, findings }: ClusterPlan, held: number, failure: string | null) {
+/** Counts of a status, and its condition `Discovered`: every Service that matches is a cluster. */
+function scanResult(services: number, { settled, findings }: ClusterPlan, held: number, failure: string | null) {
+  const ofNames = findings.filter(([, { reason }]) => reason === NAME_CONFLICT);
+  const counts = { services, clusters: settled, conflicts: ofNames.length };
   const count = `${services} Service${services === 1 ? '' : 's'}, ${settled} cluster${settled === 1 ? '' : 's'}`;
-  const state = (reason: string, message: string) => conditionState('False', reason, `${count}; ${message}`);
-  if (failure !== null) return state('WriteFailed', `failed to write discovered clusters: ${failure}`);
+  const result = (reason: string, message: string | null, status: State['status'] = 'False') => {
+    const text = message === null ? count : `${count}; ${message}`;
+    return { counts, discovered: conditionState(status, reason, text) };
+  };
+  if (failure !== null) return result('WriteFailed', `failed to write discovered clusters: ${failure}`);
   if (held > 0) {
     const message = `${held} Services are gone at once, and their clusters stay; confirm with POST /api/heldDeletions/confirm, or create the Services again`;
-    return state('DeletionsHeld', message);
+    return result('DeletionsHeld', message);
   }
   // Looks that find the same have the same message; conflicts come first.
-  const conflicts = findings.filter(([, { reason }]) => reason === NAME_CONFLICT);
-  const shown = (conflicts.length > 0 ? conflicts : findings).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  const shown = (ofNames.length > 0 ? ofNames : findings).toSorted(([a], [b]) => (a < b ? -1 : 1));
   const [first] = shown;
   if (first !== undefined) {
-    const what = conflicts.length > 0 ? "names that are not this discovery's" : 'Services that become no clusters';
+    const what = ofNames.length > 0 ? "names that are not this discovery's" : 'Services that become no clusters';
     const listed = shown.slice(0, LISTED).map(([service, { message }]) => `${service}: ${message}`);
     if (shown.length > LISTED) listed.push(`and ${shown.length - LISTED} more`);
-    return state(first[1].reason, `${what}: ${listed.join('; ')}`);
+    return result(first[1].reason, `${what}: ${listed.join('; ')}`);
   }
-  if (settled === services) return conditionState('True', 'Discovered', count);
-  return conditionState('Unknown', 'Pending', `${count}; clusters are being written`);
+  return settled === services
+    ? result('Discovered', null, 'True')
+    : result('Pending', 'clusters are being written', 'Unknown');
 }
