@@ -2,14 +2,13 @@ import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { routingRule } from '../kinds/routingRule/kind.ts';
 import { auditText } from '../operator/audit/operatorAudit.ts';
-import type { ChangedThing } from '../operator/registry/resourceWrites.ts';
-import { absenceDigest } from '../operator/sources/resourceDigest.ts';
-import { type AuditEntry, type AuditFilter, auditActions, auditSources } from '../store/auditRepository.ts';
+import type { AppliedChange, ChangedThing } from '../operator/registry/resourceWrites.ts';
+import { digestOfState } from '../operator/sources/resourceDigest.ts';
+import { type AuditEntry, auditActions, auditSources } from '../store/auditRepository.ts';
 import type { ApiContext, StoreContext } from './apiContext.ts';
 import { malformed, pathOf } from './errors.ts';
-import { routes } from './routes.ts';
+import { routes, searchText } from './routes.ts';
 import { iso, list, oneOf, optionalTextField, type ResponseBody, textField, textOrNull, time } from './schemas.ts';
 
 export const AuditedChange = Type.Object({
@@ -49,6 +48,7 @@ const MAX_LIMIT = 100;
 const exact = (description: string) => optionalTextField({ maxLength: 256, description });
 const instant = (description: string) =>
   optionalTextField({ maxLength: 40, description: `${description} RFC 3339, or milliseconds since 1970.` });
+const form = (pattern: string, description: string) => optionalTextField({ pattern, description });
 
 const Filter = Type.Object({
   id: exact('Id of a change: that one alone.'),
@@ -58,22 +58,11 @@ const Filter = Type.Object({
   user: exact('Who called.'),
   manager: exact('Field manager.'),
   source: Type.Optional(oneOf(auditSources, 'Where the change came from.')),
-  match: Type.Optional(
-    oneOf(
-      ['exact', 'prefix'],
-      'prefix: of kind, namespace, name, user and manager the beginning is enough. exact when absent.',
-    ),
-  ),
+  match: Type.Optional(oneOf(['exact', 'prefix'], 'prefix: the beginning of texts is enough. exact when absent.')),
   from: instant('Changes at or after this time.'),
   to: instant('Changes before this time.'),
-  limit: optionalTextField({
-    pattern: '^0*([1-9][0-9]?|100)$',
-    description: `How many, 1 to ${MAX_LIMIT}; ${DEFAULT_LIMIT} by default.`,
-  }),
-  after: optionalTextField({
-    pattern: '^[0-9]{1,15}[.][0-9A-Za-z_-]{1,64}$',
-    description: '`next` of the page before.',
-  }),
+  limit: form('^0*([1-9][0-9]?|100)$', `How many, 1 to ${MAX_LIMIT}; ${DEFAULT_LIMIT} by default.`),
+  after: form('^[0-9]{1,15}[.][0-9A-Za-z_-]{1,64}$', '`next` of the page before.'),
 });
 
 /** Routes of the audit: user, object, time and address of changes (docs/authentication.md#audit). */
@@ -84,8 +73,8 @@ export function auditRoutes(api: StoreContext): void {
     returns: ['A page of changes.', AuditPage],
     errors: [503],
     handle: async ({ query }): Promise<AuditPage> => {
-      const { limit = DEFAULT_LIMIT, after, from, to, ...texts } = query;
-      const filter = { ...texts, ...timeOf('from', from), ...timeOf('to', to) };
+      const { limit = DEFAULT_LIMIT, after, ...given } = query;
+      const filter = Object.fromEntries(Object.entries(given).map(([field, text]) => [field, filterOf(field, text)]));
       const [at, id = ''] = after?.split('.') ?? [];
       const place = at === undefined ? null : { at: Number(at), id };
       const entries = await api.store.audit.list(filter, Number(limit) + 1, place);
@@ -97,27 +86,20 @@ export function auditRoutes(api: StoreContext): void {
   });
 }
 
-/** A bound of the times as a filter. */
-function timeOf(field: 'from' | 'to', text: string | undefined): Pick<AuditFilter, 'from' | 'to'> {
-  if (text === undefined) return {};
+/** A value of a filter: a time in milliseconds, or a text. */
+function filterOf(field: string, text: string): number | string {
+  if (field !== 'from' && field !== 'to') return searchText(text);
   const time = /^\d{1,15}$/.test(text) ? Number(text) : Date.parse(text);
-  if (!Number.isNaN(time)) return { [field]: Math.floor(time) };
+  if (!Number.isNaN(time)) return Math.floor(time);
   throw malformed([{ field, message: 'must be a time as 2026-01-31T12:00:00Z, or milliseconds since 1970' }]);
 }
 
 function changeOf({ at, namespace, before, after, resource: _, digest: __, ...entry }: AuditEntry): AuditedChange {
-  return {
-    ...entry,
-    at: iso(at),
-    namespace: namespace === '' ? null : namespace,
-    before: JSON.parse(before ?? 'null'),
-    after: JSON.parse(after ?? 'null'),
-  };
+  const states = { before: JSON.parse(before ?? 'null'), after: JSON.parse(after ?? 'null') };
+  return { ...entry, ...states, at: iso(at), namespace: namespace === '' ? null : namespace };
 }
 
-export interface Change {
-  /** Changed object, e.g. `EngineCluster adhoc-1`. */
-  readonly object: string;
+interface Change extends Pick<AppliedChange, 'object' | 'before' | 'after'> {
   /**
    * Subject in the database's audit: kind of resource or name of another thing, and its name; null: only in the log,
    * for objects that do not last (sessions).
@@ -125,25 +107,17 @@ export interface Change {
   readonly subject: { readonly kind: string; readonly name: string } | null;
   /** Regarded object of an event; null: no event, for objects that do not last (sessions). */
   readonly regarding: ChangedThing | null;
-  /** As it was; null: it was not there. */
-  readonly before: unknown;
-  /** As it is; null: it is gone. */
-  readonly after: unknown;
 }
 
 declare module 'fastify' {
   interface FastifyRequest {
+    /** Changes that the call makes; written to the log when it has succeeded. */
     changes: Change[];
   }
 }
 
 /** Longest body that an audit line repeats, in bytes. */
 const MAX_BODY = 16_384;
-
-/** Records for the audit what a call changes; written to the log when the call has succeeded. */
-export function recordChange(request: FastifyRequest, change: Change): void {
-  request.changes.push(change);
-}
 
 /**
  * Writes a line for every change (who, from where, by which call, what, before and after) and for every call that was
@@ -159,53 +133,35 @@ export function auditCalls(api: ApiContext, isWrite: (request: FastifyRequest) =
   });
   app.addHook('onResponse', async (request, { statusCode: status }) => {
     const { caller, changes, method, id: requestId } = request;
-    const [user, recognisedBy] = [caller?.name ?? null, caller?.by ?? null];
     const path = pathOf(request);
     const { address } = authentication.parts.originOf(request.raw);
-    const call = {
-      ...{ user, recognisedBy, loginMethod: caller?.method ?? null, address, method, path, status, requestId },
-    };
-    if (status === 401 || status === 403 || status === 429) {
-      logger.warn({ audit: call }, 'call rejected');
-      return;
-    }
+    const by = { user: caller?.name ?? null, recognisedBy: caller?.by ?? null, address, requestId };
+    const call = { ...by, loginMethod: caller?.method ?? null, method, path, status };
+    if (status === 401 || status === 403 || status === 429) logger.warn({ audit: call }, 'call rejected');
     if (status >= 400 || (changes.length === 0 && !isWrite(request))) return;
     // None if they cannot be asked for now: the change is made, and reported without them.
     const roles = [...((await caller?.roles().catch(() => null)) ?? [])];
-    const by = { user, recognisedBy, roles, address, call: `${method} ${path}`, requestId, manager: null };
     const content = { query: request.query, sent: bodyText(request) };
-    const subjectOfCall = { kind: 'Call', name: path };
-    const whole = { object: by.call, subject: subjectOfCall, regarding: null, before: undefined, after: content };
+    const [object, subject] = [`${method} ${path}`, { kind: 'Call', name: path }];
+    const whole = { object, subject, regarding: null, before: undefined, after: content };
     for (const change of changes.length === 0 ? [whole] : changes) {
-      const { object, subject, regarding, before, after } = change;
-      logger.info(
-        { audit: { ...call, ...(change === whole ? content : { roles, object, before, after }) } },
-        'changed',
-      );
-      if (subject !== null && !isDeepStrictEqual(before, after)) {
-        const action = before === null ? 'create' : after === null ? 'delete' : 'change';
+      const { subject: about, regarding, ...states } = change;
+      const { before, after } = states;
+      logger.info({ audit: { ...call, ...(change === whole ? content : { roles, ...states }) } }, 'changed');
+      const reference = regarding === null || regarding === 'gateway' ? null : regarding;
+      const { uid = '', digest = null, namespace = '', name: resource = '' } = reference ?? {};
+      if (about !== null && !isDeepStrictEqual(before, after)) {
         auditWriter?.add({
-          ...{ id: randomUUID(), at: clock.now(), source: 'rest', action },
-          ...{ ...subject, object, ...(await leftBy(api, change)), ...by },
-          ...{ before: auditText(before), after: auditText(after) },
+          ...{ ...about, ...by, id: randomUUID(), at: clock.now(), source: 'rest', roles, call: object },
+          action: before === null ? 'create' : after === null ? 'delete' : 'change',
+          ...{ namespace, resource, digest: reference !== null && after === null ? digestOfState([uid]) : digest },
+          ...{ object: change.object, before: auditText(before), after: auditText(after) },
         });
       }
-      if (regarding === null || user === null || recognisedBy === null) continue;
-      onChange({ object, regarding, before, after, user, recognisedBy, roles });
+      if (regarding === null || by.user === null || by.recognisedBy === null) continue;
+      onChange({ ...states, regarding, user: by.user, recognisedBy: by.recognisedBy, roles });
     }
   });
-}
-
-/** Returns the digest of what a call left of a resource or a rule of the rules file, so that the same change is not recorded as one of its source. */
-async function leftBy({ operator }: ApiContext, { subject, regarding, after }: Change) {
-  if (regarding !== null && regarding !== 'gateway') {
-    const { digest = null, uid, namespace, name: resource } = regarding;
-    return { digest: after === null ? absenceDigest(uid) : digest, namespace, resource };
-  }
-  // A rule of the rules file has no resource, and is known by its name.
-  const name = regarding === 'gateway' && subject?.kind === routingRule.kind ? subject.name : '';
-  const digest = name === '' ? null : await operator?.audit?.digestOfFileRule(name).catch(() => null);
-  return { digest: digest ?? null, namespace: '', resource: name };
 }
 
 function bodyText({ body }: FastifyRequest): unknown {

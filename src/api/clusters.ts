@@ -8,7 +8,6 @@ import { activeClustersOf, newQueriesWithout } from '../routing/explanation.ts';
 import { type ClusterEntry, takesNewQueries } from '../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { ApiContext } from './apiContext.ts';
-import { recordChange } from './audit.ts';
 import { ClusterInPath, registryWrites, unknownCluster } from './registry.ts';
 import { checkedBody, ListPage, listPageOf, notFound, routes } from './routes.ts';
 import {
@@ -179,7 +178,7 @@ export function heldDeletionRoutes(
       const before = list();
       await controller.confirmDeletions();
       const subject = { kind: 'HeldDeletions', name: 'all' };
-      recordChange(request, { object: 'held deletions', subject, regarding: 'gateway', before, after: list() });
+      request.changes.push({ object: 'held deletions', subject, regarding: 'gateway', before, after: list() });
       return before;
     },
   });

@@ -9,7 +9,6 @@ import { type QueryState, queryStates } from '../store/queryOutcome.ts';
 import { type StatisticsDimension, statisticsDimensions } from '../store/statisticsDimension.ts';
 import type { QueryRecord, QueuedQueryRow } from '../store/store.ts';
 import type { StoreContext } from './apiContext.ts';
-import { recordChange } from './audit.ts';
 import { type Caller, queryUserOf } from './auth/endpointAccess.ts';
 import { callerOf, visibleUser } from './auth/guard.ts';
 import {
@@ -304,7 +303,7 @@ export function runningQueryRoutes(api: StoreContext): void {
       }
       const before = { queryId, user: record?.user ?? null, cluster: result.cluster };
       const subject = { kind: 'RunningQuery', name: queryId };
-      recordChange(request, { object: `running query ${queryId}`, subject, regarding: null, before, after: null });
+      request.changes.push({ object: `running query ${queryId}`, subject, regarding: null, before, after: null });
       return reply.code(204).send();
     },
   });
@@ -379,7 +378,7 @@ export function queueRoutes(api: StoreContext, list: ListQueue): void {
     const { user, source, group, movedAt } = row;
     const before = { id, user, source, routingGroup: group, movedFirst: movedAt !== null };
     const subject = { kind: 'QueuedQuery', name: id };
-    recordChange(request, { object: `queued query ${id}`, subject, regarding: null, before, after: after(before) });
+    request.changes.push({ object: `queued query ${id}`, subject, regarding: null, before, after: after(before) });
     return reply.code(204).send();
   };
 

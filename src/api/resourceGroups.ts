@@ -11,7 +11,6 @@ import { type Checked, compileCheck } from '../model/validation.ts';
 import type { GroupTables } from '../operator/registry/groupWrites.ts';
 import { groupChanges, propertyChanges, type RowDecision, selectorChanges } from '../store/resourceGroupChanges.ts';
 import type { ApiContext, StoreContext } from './apiContext.ts';
-import { recordChange } from './audit.ts';
 import { isForced } from './auth/guard.ts';
 import { DeclaredGroups } from './clusters.ts';
 import { registryWrites } from './registry.ts';
@@ -133,7 +132,7 @@ async function changeTables(
     const where = resource === null ? '' : ` of ${resource.kind} ${resource.namespace}/${resource.name}`;
     const subject = resource === null ? { kind, name } : { kind: resource.kind, name: resource.name };
     const object = `${title} ${name}${where}`;
-    recordChange(request, { object, subject, regarding: resource ?? 'gateway', before, after: row });
+    request.changes.push({ object, subject, regarding: resource ?? 'gateway', before, after: row });
   }
   if (row === null) return null;
   warn(reply, warnings);
@@ -279,7 +278,7 @@ export function webappGroupRoutes(api: StoreContext, stores: GroupTables): void 
       await selectors.create(selector);
       const object = `exact-match selector of source ${selector.source}`;
       const subject = { kind: 'ExactMatchSelector', name: selector.source };
-      recordChange(request, { object, subject, regarding: 'gateway', before: null, after: selector });
+      request.changes.push({ object, subject, regarding: 'gateway', before: null, after: selector });
       return selector;
     },
   });

@@ -4,7 +4,6 @@ import type { Problem } from '../model/errors.ts';
 import type { ProductNames } from '../model/names.ts';
 import { compileCheck } from '../model/validation.ts';
 import type { ResourceReference, WriteContext } from '../operator/registry/resourceWrites.ts';
-import { recordChange } from './audit.ts';
 import { isForced, writerOf } from './auth/guard.ts';
 import { malformed } from './errors.ts';
 import type { Call, CheckedBody } from './routes.ts';
@@ -39,7 +38,7 @@ export async function makeChange<Written extends { pending: boolean; resource: R
   const written = await write({ by: writerOf(request, family || 'api'), force: isForced(request) });
   const change = { object, subject: { kind, name }, regarding: written.resource ?? 'gateway', before } as const;
   const present = after(written);
-  if (before !== null || present !== null) recordChange(request, { ...change, after: present });
+  if (before !== null || present !== null) request.changes.push({ ...change, after: present });
   if (written.pending) reply.code(family === '' ? 202 : 200).header(pendingHeader(names), 'database');
   return written;
 }

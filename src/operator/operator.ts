@@ -55,9 +55,8 @@ export async function createOperator(options: OperatorOptions) {
       discoveries?.request();
     },
   });
-  const audit: OperatorAudit | null =
-    options.auditWriter === undefined ? null : new OperatorAudit(options, source, leadership, controller);
   const writes = new ResourceWrites(source, controller, table, policy, clock, options.apiWrites);
+  const audit = options.auditWriter === undefined ? null : new OperatorAudit(options, leadership, writes);
   const registry = new ResourceClusterRegistry(writes);
   const limits = new LimitRegistry(writes, options.admissionCounts ?? noCounts);
   const groups = groupStores === null ? null : groupTables(groupStores, groupOwners, effects, writes, ownDatabase);
@@ -78,8 +77,6 @@ export async function createOperator(options: OperatorOptions) {
       clusterCredentials(controller, kubernetes?.credentials, cluster, proxyTo),
     /** Records a change that was made by REST where the source can: an event in Kubernetes. Never throws. */
     recordChange: (change: AppliedChange) => kubernetes?.events.recordChange(change),
-    /** The audit of what no call changed, or null. */
-    audit,
     start: async (): Promise<void> => {
       discoveries?.start(writes);
       await controller.start();

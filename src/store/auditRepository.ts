@@ -30,7 +30,8 @@ const texts = {
   before: ['before_text', Number.POSITIVE_INFINITY],
   after: ['after_text', Number.POSITIVE_INFINITY],
 } as const;
-const fields = Object.keys(texts) as (keyof typeof texts)[];
+type Field = keyof typeof texts;
+const fields = Object.keys(texts) as Field[];
 
 /** Source of a change: `gateway` is the gateway itself, `database` another program that wrote into its tables. */
 export const auditSources = ['rest', 'kubernetes', 'file', 'database', 'gateway'] as const;
@@ -38,16 +39,15 @@ export type AuditSource = (typeof auditSources)[number];
 
 export const auditActions = ['create', 'change', 'delete'] as const;
 
-/** Texts that each entry has, and those that may be null. */
+/** Texts that each entry has. */
 type Texts = Readonly<Record<'id' | 'kind' | 'namespace' | 'name' | 'resource' | 'object', string>>;
-type OtherTexts = Readonly<Record<Exclude<keyof typeof texts, keyof Texts> | 'digest', string | null>>;
 
 /**
  * A row of `eg_audit`: one change (docs/authentication.md#audit), as `GET /api/audit` describes it. An entry that is inserted twice is
  * there once; texts that do not fit are cut. `resource` is the name of its resource, empty without one; `before` and `after` are JSON;
  * `digest` is that of what a call, or the gateway itself, left of a resource, null for other changes.
  */
-export interface AuditEntry extends Texts, OtherTexts {
+export interface AuditEntry extends Texts, Readonly<Record<Exclude<Field, keyof Texts> | 'digest', string | null>> {
   /** Milliseconds since 1970. */
   readonly at: number;
   readonly source: AuditSource;
@@ -55,27 +55,27 @@ export interface AuditEntry extends Texts, OtherTexts {
   readonly roles: readonly string[];
 }
 
-/** Filters of the audit; absent means any. Times in milliseconds, `from` inclusive, `to` exclusive. */
-export type AuditFilter = Partial<
-  Pick<AuditEntry, 'id' | 'kind' | 'namespace' | 'name' | 'source'> & Record<'user' | 'manager', string>
-> & {
-  /** Matching of texts: `prefix` matches the beginning of all but id and source. Default: exact. */
-  readonly match?: 'exact' | 'prefix';
-  readonly from?: number;
-  readonly to?: number;
-};
+/** An entry as it is added: without a call, the members about the caller are left out. */
+export type NewAuditEntry = Texts &
+  Pick<AuditEntry, 'at' | 'source' | 'action' | 'before' | 'after'> &
+  Partial<AuditEntry>;
 
-/** Audit state of a resource of the source: a row of `eg_audited`. */
-export interface AuditMark extends ResourceKey {
-  readonly title: string;
-  readonly uid: string;
-  readonly digest: string;
-  /** Authors and times by field manager: JSON. */
-  readonly writers: string;
+type FilterText = 'id' | 'kind' | 'namespace' | 'name' | 'source' | 'user' | 'manager' | 'match';
+/**
+ * Filters of the audit; absent means any. Times in milliseconds, `from` inclusive, `to` exclusive. With `match: prefix` the beginning of all
+ * texts but id and source is enough.
+ */
+type AuditFilter = Partial<Record<FilterText, string> & Record<'from' | 'to', number>>;
+
+/**
+ * Audit state of a resource of the source: a row of `eg_audited`. `writers` has authors and times by field manager, as JSON; `state` is JSON
+ * as entries have it.
+ */
+export interface AuditMark
+  extends ResourceKey,
+    Readonly<Record<'title' | 'uid' | 'digest' | 'writers' | 'state', string>> {
   /** When that was noted, milliseconds since 1970. */
   readonly noted: number;
-  /** JSON as entries have it. */
-  readonly state: string;
 }
 
 export interface SourceChange {
@@ -83,26 +83,22 @@ export interface SourceChange {
   /** New state; null: the resource is deleted. */
   readonly to: AuditMark | null;
   /** Null: no change, or one that a call recorded. */
-  readonly entry: AuditEntry | null;
+  readonly entry: NewAuditEntry | null;
 }
 
 /** `eg_audit`, which is only added to, and `eg_audited`. */
 export class AuditRepository extends agedTable('eg_audit', 'at') {
-  async insert(entry: AuditEntry): Promise<void> {
+  async insert(entry: NewAuditEntry): Promise<void> {
     await this.database.run((knex) => knex(ENTRIES).insert(rowOf(entry)).onConflict('id').ignore());
   }
 
   /** Newest first. @param after the entry before the first one; null: begins with the newest */
-  list(
-    filter: AuditFilter,
-    limit: number,
-    after: Pick<AuditEntry, 'at' | 'id'> | null,
-  ): Promise<readonly AuditEntry[]> {
+  async list(filter: AuditFilter, limit: number, after: Pick<AuditEntry, 'at' | 'id'> | null) {
     const { match, from: _from, to: _to, id, source, user: user_name, ...others } = filter;
-    return this.database.run(async (knex) => {
+    return await this.database.run(async (knex) => {
       const query = knex(ENTRIES).limit(limit);
-      whereGiven(query, storableTexts({ id, source }), false);
-      whereGiven(query, storableTexts({ ...others, user_name }), match === 'prefix');
+      whereGiven(query, { id, source }, false);
+      whereGiven(query, { ...others, user_name }, match === 'prefix');
       whereWithin(query, 'at', filter);
       if (after !== null) {
         query.where('at', '<=', after.at);
@@ -131,13 +127,10 @@ export class AuditRepository extends agedTable('eg_audit', 'at') {
         const present = trx(MARKS);
         for (const { key } of some) present.orWhere({ kind: key.kind, namespace: key.namespace, name: key.name });
         await present.delete();
-        const marks = some.flatMap(({ to }) => (to === null ? [] : [to]));
-        const rows = marks.map((mark) => ({
-          ...mark,
-          title: cutToWidth(mark.title, 256),
-          state: storable(mark.state),
-        }));
-        if (rows.length > 0) await trx(MARKS).insert(rows);
+        const marks = some.flatMap(({ to }) =>
+          to === null ? [] : [{ ...to, title: cutToWidth(to.title, 256), state: storable(to.state) }],
+        );
+        if (marks.length > 0) await trx(MARKS).insert(marks);
         const entries = some.flatMap(({ entry }) => (entry === null ? [] : [rowOf(entry)]));
         if (entries.length > 0) await trx(ENTRIES).insert(entries).onConflict('id').ignore();
       }
@@ -157,21 +150,15 @@ export class AuditRepository extends agedTable('eg_audit', 'at') {
 
   /** Deletes the oldest entries beyond a number; returns how many. */
   async deleteBeyond(entries: number, fence: Fence | null = null): Promise<number> {
-    const last = await this.database.run((knex) =>
-      knex(ENTRIES).orderBy('at', 'desc').offset(entries).limit(1).first('at'),
-    );
+    const last = await this.database.run((knex) => knex(ENTRIES).orderBy('at', 'desc').offset(entries).first('at'));
     return last === undefined ? 0 : await this.deleteBefore(Number(last.at) + 1, fence);
   }
 }
 
-function storableTexts(values: Readonly<Record<string, string | undefined>>) {
-  return Object.fromEntries(Object.entries(values).map(([column, text]) => [column, text && storable(text)]));
-}
-
-function rowOf({ id, at, source, action, roles, digest, ...entry }: AuditEntry): Row {
+function rowOf({ id, at, source, action, roles = [], digest = null, ...entry }: NewAuditEntry): Row {
   const columns = fields.map((field) => {
     const [column, width] = texts[field];
-    return [column, entry[field] === null ? null : cutToWidth(entry[field], width)];
+    return [column, entry[field] == null ? null : cutToWidth(entry[field], width)];
   });
   return { id, at, source, action, digest, roles: cutToWidth(roles.join(' '), 256), ...Object.fromEntries(columns) };
 }

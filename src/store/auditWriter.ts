@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import type { AuditEntry, AuditRepository } from './auditRepository.ts';
+import type { AuditRepository, NewAuditEntry } from './auditRepository.ts';
 
 /** Limit of what waits, in characters of entries. */
 const MAX_WAITING_CHARACTERS = 8_000_000;
@@ -31,9 +31,8 @@ export class AuditWriter {
   }
 
   /** Takes an entry. Never throws, never waits. */
-  add(entry: AuditEntry): void {
-    const { before, after, object, call } = entry;
-    const size = [before, after, object, call].reduce((sum, text) => sum + (text?.length ?? 0), 1_000);
+  add(entry: NewAuditEntry): void {
+    const size = 1_000 + (entry.before?.length ?? 0) + (entry.after?.length ?? 0);
     if (this.#characters + size > MAX_WAITING_CHARACTERS) {
       if (this.#lost === 0) this.#logger.warn('audit buffer full; further entries are in the log only');
       this.#lost += 1;
@@ -53,7 +52,7 @@ export class AuditWriter {
     if (this.#lost > 0) this.#logger.warn({ entries: this.#lost }, 'audit entries lost; they are in the log');
   }
 
-  async #write(entry: AuditEntry): Promise<void> {
+  async #write(entry: NewAuditEntry): Promise<void> {
     const { signal } = this.#stop;
     for (let isFailing = false; !signal.aborted; isFailing = true) {
       try {

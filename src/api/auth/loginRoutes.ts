@@ -5,7 +5,6 @@ import { GatewayError } from '../../model/errors.ts';
 import { isRecord } from '../../model/record.ts';
 import { compileCheck } from '../../model/validation.ts';
 import type { ApiContext } from '../apiContext.ts';
-import { recordChange } from '../audit.ts';
 import { type Call, checkedBody, routes } from '../routes.ts';
 import { list, nullable, objectOf, oneOf, type ResponseBody, textField } from '../schemas.ts';
 import { CALLBACK_PATH, cookieNames, readCookie, readCredentials, setCookie, statePath } from './cookies.ts';
@@ -270,7 +269,7 @@ export function loginRoutes(api: ApiContext): void {
 }
 
 function recordSession(request: FastifyRequest, user: string, before: unknown, after: unknown): void {
-  recordChange(request, { object: `session of ${user}`, subject: null, regarding: null, before, after });
+  request.changes.push({ object: `session of ${user}`, subject: null, regarding: null, before, after });
 }
 
 function tooLongForSession(length: number): GatewayError {

@@ -1,21 +1,20 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { MASK, maskUrls } from '../../config/secrets.ts';
 import { API_FIELD_MANAGER, keyOf, keyText, type Resource, type ResourceKey } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
 import { Turns } from '../../model/turns.ts';
-import type { RulesFile } from '../../rules/ruleCompiler.ts';
-import type { AuditMark, SourceChange } from '../../store/auditRepository.ts';
+import type { AuditMark, NewAuditEntry, SourceChange } from '../../store/auditRepository.ts';
+import { startJob } from '../../store/job.ts';
 import type { Fence } from '../../store/store.ts';
 import type { Leadership } from '../leadership/leadership.ts';
 import type { OperatorOptions } from '../operatorOptions.ts';
-import type { Controller } from '../reconcile/controller.ts';
+import type { ResourceWrites } from '../registry/resourceWrites.ts';
 import { fileRules } from '../registry/rulesFile/ruleDocument.ts';
-import { absenceDigest, digestOfState, stateDigest, stateOf, writeDigest } from '../sources/resourceDigest.ts';
-import type { FieldWriter, ResourceSource } from '../sources/source.ts';
+import { digestOfState, stateDigest, stateOf, writeDigest } from '../sources/resourceDigest.ts';
+import type { FieldWriter } from '../sources/source.ts';
 
 /** Interval at which reported changes are compared, in milliseconds. */
-const LOOK_MS = 250;
+const COMPARE_MS = 250;
 /** Retry delay while the database is unavailable. */
 const RETRY_MS = 2_000;
 /** Time for which a change without a known author waits for the entry of a call. */
@@ -48,140 +47,126 @@ interface AuditedThing {
  */
 export class OperatorAudit {
   readonly #options: OperatorOptions;
-  readonly #source: ResourceSource;
   readonly #leadership: Leadership;
-  readonly #controller: Controller;
-  readonly #stop = new AbortController();
+  readonly #writes: ResourceWrites;
   /** Differences from the last recorded states, by `keyText` as the marks, in monotonic milliseconds. */
-  readonly #waiting = new Map<string, { digest: string | undefined; firstAt: number; lastAt: number }>();
+  readonly #waiting = new Map<string, { digest: string | undefined; readonly firstAt: number; lastAt: number }>();
   #marks = new Map<string, AuditMark>();
   /** Epoch of the leadership in which the marks were read; null: they are to be read. */
   #epoch: number | null = null;
   #isChanged = true;
-  #running: Promise<void> = Promise.resolve();
+  #isFailing = false;
+  #stop = async () => {};
 
-  constructor(options: OperatorOptions, source: ResourceSource, leadership: Leadership, controller: Controller) {
+  constructor(options: OperatorOptions, leadership: Leadership, writes: ResourceWrites) {
     this.#options = options;
-    this.#source = source;
     this.#leadership = leadership;
-    this.#controller = controller;
+    this.#writes = writes;
   }
 
   start(): void {
-    this.#running = this.#run();
+    this.#stop = startJob(0, () => this.#round());
   }
 
   async stop(): Promise<void> {
-    this.#stop.abort();
-    await this.#running;
+    await this.#stop();
   }
 
   note(): void {
     this.#isChanged = true;
   }
 
-  /** Digest of what a call left of a rule of the rules file, so that its change is not recorded again as one of the file. */
-  async digestOfFileRule(name: string): Promise<string> {
-    const rules = await thingsOf(this.#options.rulesFile());
-    return rules?.find(({ title }) => title === name)?.digest ?? absenceDigest('');
-  }
-
   /** Records that annotations of a resource were removed because their effect had ended. */
   recordEnded(before: Resource, after: Resource): void {
-    this.#options.auditWriter?.add({
-      ...entryOf(keyOf(before), registryNameOf(before)),
-      ...{ at: this.#options.clock.now(), source: 'gateway', action: 'change', manager: null },
-      ...{ before: auditText(stateOf(before)), after: auditText(stateOf(after)) },
-      digest: writeDigest(after, this.#source.writers(after)),
-    });
+    const states = { before: auditText(stateOf(before)), after: auditText(stateOf(after)) };
+    const at = this.#options.clock.now();
+    const entry = entryOf(keyOf(before), registryNameOf(before), { at, source: 'gateway', ...states });
+    this.#options.auditWriter?.add({ ...entry, digest: writeDigest(after, this.#writes.source.writers(after)) });
   }
 
-  async #run(): Promise<void> {
-    const { signal } = this.#stop;
-    let isFailing = false;
-    while (!signal.aborted) {
-      try {
-        await this.#look();
-        isFailing = false;
-      } catch (error) {
-        this.#epoch = null;
-        if (!isFailing) this.#options.logger.warn({ err: error }, 'audit of resource changes delayed');
-        isFailing = true;
-      }
-      await sleep(isFailing ? RETRY_MS : LOOK_MS, undefined, { signal, ref: false }).catch(() => undefined);
-    }
-  }
-
-  async #look(): Promise<void> {
+  async #round(): Promise<number> {
     const { fence } = this.#leadership;
-    if (fence === null || !this.#controller.isFromSource) {
+    if (fence === null || !this.#writes.controller.isFromSource) {
       this.#epoch = null;
       this.#waiting.clear();
-      return;
+      return COMPARE_MS;
     }
+    if (this.#epoch === fence.epoch && !this.#isChanged && this.#waiting.size === 0) return COMPARE_MS;
+    try {
+      await this.#compare(fence);
+      this.#isFailing = false;
+    } catch (error) {
+      this.#epoch = null;
+      if (!this.#isFailing) this.#options.logger.warn({ err: error }, 'audit of resource changes delayed');
+      this.#isFailing = true;
+    }
+    return this.#isFailing ? RETRY_MS : COMPARE_MS;
+  }
+
+  /** Compares resources and rules of the rules file with the marks, and records the differences. */
+  async #compare(fence: Fence): Promise<void> {
     const isNew = this.#epoch !== fence.epoch;
     const marks = isNew ? await this.#options.store.audit.marks() : [];
     if (isNew) this.#marks = new Map(marks?.map((mark) => [keyText(mark), mark]));
     this.#epoch = fence.epoch;
-    if (!isNew && !this.#isChanged && this.#waiting.size === 0) return;
     this.#isChanged = false;
     const things = new Map<string, AuditedThing>();
     // The controller's outcomes still have what the source lost by accident.
-    for (const [text, { key, resource, registryName: title }] of this.#controller.outcomes)
+    for (const [text, { key, resource, registryName: title }] of this.#writes.controller.outcomes)
       things.set(text, { key, title, digest: stateDigest(resource), state: stateOf(resource), resource });
-    const rules = await thingsOf(this.#options.rulesFile());
-    // Of two rules of a name the first is asked first.
-    for (const rule of rules ?? []) things.getOrInsert(keyText(rule.key), rule);
-    // Things that exist at first are no change.
-    if (marks === null) {
-      const all = [...things.values()].map((thing) => ({ key: thing.key, to: this.#markOf(thing), entry: null }));
-      return await this.#record(all, fence);
+    const file = this.#options.rulesFile();
+    // Null: the file cannot be read, which is no change of its rules.
+    const rules = file === null ? [] : await fileRules(file);
+    const turns = new Turns();
+    for (const { key, fields } of rules ?? []) {
+      // Of two rules of a name the first is asked first.
+      things.getOrInsert(keyText(key), { key, title: key.name, digest: digestOfState(fields), state: fields });
+      if (turns.isOver) await turns.next();
     }
     const changes: SourceChange[] = [];
     for (const text of new Set([...things.keys(), ...this.#marks.keys(), ...this.#waiting.keys()])) {
       const [thing, mark] = [things.get(text), this.#marks.get(text)];
       const isUnknown = thing === undefined && rules === null && mark?.namespace === '';
       if (thing?.digest === mark?.digest || isUnknown) this.#waiting.delete(text);
+      // Things that exist at first are no change.
+      else if (marks === null && thing) changes.push({ key: thing.key, to: this.#markOf(thing), entry: null });
       else changes.push(...(await this.#changeOf(text, thing, mark)));
     }
-    if (changes.length > 0) await this.#record(changes, fence);
+    if (changes.length > 0 || marks === null) await this.#record(changes, fence);
   }
 
   /** A difference as a change to be recorded; empty: not yet. */
   async #changeOf(text: string, thing?: AuditedThing, mark?: AuditMark): Promise<SourceChange[]> {
     const { clock, store } = this.#options;
     const now = clock.monotonic();
-    const { digest, ...before } = this.#waiting.get(text) ?? { digest: thing?.digest, firstAt: now, lastAt: now };
-    const { firstAt, lastAt } = digest === thing?.digest ? before : { ...before, lastAt: now };
-    this.#waiting.set(text, { digest: thing?.digest, firstAt, lastAt });
-    const { kind, namespace, name } = (thing?.key ?? mark) as ResourceKey;
-    const key = { kind, namespace, name };
+    const waiting = this.#waiting.getOrInsert(text, { digest: thing?.digest, firstAt: now, lastAt: now });
+    if (waiting.digest !== thing?.digest) Object.assign(waiting, { digest: thing?.digest, lastAt: now });
+    const last = waiting.firstAt + MAX_SETTLE_MS;
+    const key = (thing?.key ?? mark) as ResourceKey;
     const resource = thing?.resource;
+    const writers = resource === undefined ? [] : this.#writes.source.writers(resource);
     // Only Kubernetes knows authors, of what is there.
-    const isWriterKnown = resource !== undefined && this.#source.name === 'kubernetes';
-    const managers = isWriterKnown ? changedBy(this.#source.writers(resource), mark) : [];
+    const isWriterKnown = resource !== undefined && this.#writes.source.name === 'kubernetes';
+    const managers = isWriterKnown ? changedBy(writers, mark) : [];
     const others = managers.filter((manager) => manager !== API_FIELD_MANAGER);
     let isRecorded = false;
     if (others.length === 0) {
-      const last = firstAt + MAX_SETTLE_MS;
-      const isDue = now >= (isWriterKnown ? last : Math.min(lastAt + SETTLE_MS, last));
+      const isDue = now >= (isWriterKnown ? last : Math.min(waiting.lastAt + SETTLE_MS, last));
       if (!isWriterKnown && !isDue) return [];
       // Any client can call itself as REST does, or no name at all: only the entry of a call shows that one made the change.
-      const ofRule = thing?.digest ?? absenceDigest(mark?.uid ?? '');
-      const left = resource === undefined ? ofRule : writeDigest(resource, this.#source.writers(resource));
+      const ofRule = thing?.digest ?? digestOfState([mark?.uid ?? '']);
+      const left = resource === undefined ? ofRule : writeDigest(resource, writers);
       isRecorded = await store.audit.isRecorded(key, left, (mark?.noted ?? 0) - SKEW_MS);
       if (!isRecorded && !isDue) return [];
     }
     const to = thing === undefined ? null : this.#markOf(thing);
-    const source = namespace === '' ? 'file' : sourceNames[this.#source.name];
+    if (isRecorded) return [{ key, to, entry: null }];
+    const source = key.namespace === '' ? 'file' : sourceNames[this.#writes.source.name];
     const manager = source === 'database' ? 'another program' : (others.length > 0 ? others : managers).join(', ');
-    const entry = {
-      ...entryOf(key, to?.title ?? mark?.title ?? name),
-      ...{ at: Math.round(clock.now() - (now - firstAt)), source, manager: manager === '' ? null : manager },
-      action: thing === undefined ? 'delete' : mark === undefined ? 'create' : 'change',
-      ...{ before: mark?.state ?? null, after: to?.state ?? null },
-    } as const;
-    return [{ key, to, entry: isRecorded ? null : entry }];
+    const states = { before: mark?.state ?? null, after: to?.state ?? null };
+    const at = Math.round(clock.now() - (now - waiting.firstAt));
+    const entry = entryOf(key, (to ?? mark)?.title ?? key.name, { at, source, ...states });
+    return [{ key, to, entry: { ...entry, manager: manager === '' ? null : manager } }];
   }
 
   /** Records changes; if another leader does so by now, the marks are read again. */
@@ -201,34 +186,17 @@ export class OperatorAudit {
   }
 
   #markOf({ key, title, digest, state, resource }: AuditedThing): AuditMark {
-    const writers = JSON.stringify(resource === undefined ? [] : this.#source.writers(resource));
+    const writers = JSON.stringify(resource === undefined ? [] : this.#writes.source.writers(resource));
     const [uid, noted] = [resource?.metadata.uid ?? '', this.#options.clock.now()];
     return { ...key, title, uid, digest, writers, noted, state: auditText(state) ?? 'null' };
   }
 }
 
-const rulesOfFiles = new WeakMap<RulesFile, Promise<readonly AuditedThing[] | null>>();
+type OfChange = Pick<NewAuditEntry, 'at' | 'source' | 'before' | 'after'>;
 
-/** Rules of a rules file; null if it cannot be read, which is no change of its rules. */
-async function thingsOf(file: RulesFile | null): Promise<readonly AuditedThing[] | null> {
-  if (file === null) return [];
-  return await rulesOfFiles.getOrInsertComputed(file, async () => {
-    const rules = await fileRules(file);
-    const turns = new Turns();
-    const things: AuditedThing[] = [];
-    for (const { key, fields } of rules ?? []) {
-      things.push({ key, title: key.name, digest: digestOfState(fields), state: fields });
-      if (turns.isOver) await turns.next();
-    }
-    return rules === null ? null : things;
-  });
-}
-
-function entryOf({ kind, namespace, name: resource }: ResourceKey, name: string) {
-  return {
-    ...{ id: randomUUID(), kind, namespace, name, resource, object: `${kind} ${name}`, user: null },
-    ...{ recognisedBy: null, roles: [], address: null, call: null, requestId: null, digest: null },
-  };
+function entryOf({ kind, namespace, name: resource }: ResourceKey, name: string, change: OfChange): NewAuditEntry {
+  const action = change.before === null ? 'create' : change.after === null ? 'delete' : 'change';
+  return { ...change, id: randomUUID(), action, kind, namespace, name, resource, object: `${kind} ${name}` };
 }
 
 /**
@@ -238,11 +206,9 @@ function entryOf({ kind, namespace, name: resource }: ResourceKey, name: string)
 function changedBy(writers: readonly FieldWriter[], mark: AuditMark | undefined): readonly string[] {
   const text = ({ manager, operation, time }: FieldWriter): string => `${manager} ${operation} ${time}`;
   const recorded = new Set((JSON.parse(mark?.writers ?? '[]') as FieldWriter[]).map(text));
-  const later = writers.filter((writer) => !recorded.has(text(writer)));
   const byTime = writers.toSorted((a, b) => (a.time < b.time ? -1 : 1));
-  const changed = byTime.filter((writer) =>
-    later.length > 0 ? later.includes(writer) : writer.time === byTime.at(-1)?.time,
-  );
+  const later = byTime.filter((writer) => !recorded.has(text(writer)));
+  const changed = later.length > 0 ? later : byTime.filter(({ time }) => time === byTime.at(-1)?.time);
   return [...new Set(changed.map(({ manager }) => manager))];
 }
 
@@ -252,6 +218,8 @@ function changedBy(writers: readonly FieldWriter[], mark: AuditMark | undefined)
  */
 export function auditText(state: unknown): string | null {
   if (state === null || state === undefined) return null;
+  const masked = (name: string, value: unknown) =>
+    typeof value !== 'string' ? value : secretName.test(name) ? MASK : maskUrls(value);
   let text = '';
   try {
     text = JSON.stringify(state, masked);
@@ -260,9 +228,4 @@ export function auditText(state: unknown): string | null {
     // A body that was sent may be nested deeper than the stack.
   }
   return JSON.stringify({ truncated: true, beginning: text.slice(0, MAX_CHARACTERS) });
-}
-
-function masked(name: string, value: unknown): unknown {
-  if (typeof value !== 'string') return value;
-  return secretName.test(name) ? MASK : maskUrls(value);
 }

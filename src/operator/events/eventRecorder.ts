@@ -159,7 +159,8 @@ function changeEvent(
   lease: { readonly namespace: string; readonly name: string },
 ): EventDraft | null {
   if (isDeepStrictEqual(before, after)) return null;
-  const isOfLease = regarding === 'gateway';
+  // A rule of the rules file has no namespace.
+  const isOfLease = regarding === 'gateway' || regarding.namespace === '';
   const { digest: _, ...reference } = isOfLease ? { ...lease, kind: 'Lease', digest: undefined } : regarding;
   const [was, is] = [fieldsOf(before), fieldsOf(after)];
   const fields = [...new Set([...Object.keys(was), ...Object.keys(is)])];

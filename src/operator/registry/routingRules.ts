@@ -10,6 +10,7 @@ import { plainRule } from '../../rules/compile/definition.ts';
 import { draftProblems, placedText, type RuleDraft } from '../../rules/compile/ruleDraft.ts';
 import { parseRulesFile } from '../../rules/compile/rulesFile.ts';
 import { changeManifestFile } from '../sources/directory/manifestFiles.ts';
+import { digestOfState } from '../sources/resourceDigest.ts';
 import type { RegistryDeletion } from './clusterRegistry.ts';
 import { specVersion, type WriteContext } from './resourceWrites.ts';
 import {
@@ -21,7 +22,14 @@ import {
   ruleInventory,
   ruleNamed,
 } from './ruleInventory.ts';
-import { fieldsOf, type RuleFields, removeRule, replaceRule } from './rulesFile/ruleDocument.ts';
+import {
+  fieldsOf,
+  fileRuleKey,
+  fileRules,
+  type RuleFields,
+  removeRule,
+  replaceRule,
+} from './rulesFile/ruleDocument.ts';
 import { RulesFileWatch } from './rulesFile/rulesFileWatch.ts';
 
 /** A rule as it is listed: the fields of a rules file, where it lives, and what only resources have. */
@@ -231,7 +239,10 @@ export class RoutingRules {
     await nextTurn();
     this.#options.writes.controller.refreshNow();
     await nextTurn();
-    return { pending: false, resource: null };
+    const rules = await fileRules(file.current);
+    const fields = rules?.find(({ key }) => key.name === name)?.fields;
+    const digest = digestOfState(fields ?? ['']);
+    return { pending: false, resource: { ...fileRuleKey(name), uid: '', resourceVersion: '', digest } };
   }
 }
 

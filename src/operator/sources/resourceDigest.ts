@@ -22,18 +22,21 @@ export function stateDigest(resource: Pick<Resource, 'spec' | 'metadata'>): stri
  */
 export function writeDigest(resource: Pick<Resource, 'spec' | 'metadata'>, writers: readonly FieldWriter[]): string {
   const own = writers.filter(({ manager }) => manager === API_FIELD_MANAGER);
-  const times = own.map(({ operation, time }) => `${operation} ${time}`).toSorted();
-  return digestOfState(['written', stateDigest(resource), ...times]);
+  return digestOfState([
+    'written',
+    stateDigest(resource),
+    ...own.map((each) => `${each.operation} ${each.time}`).toSorted(),
+  ]);
 }
 
-export function absenceDigest(uid: string): string {
-  return digestOfState(['gone', uid]);
-}
-
-/** Digest of a state, with any order of its fields. */
+/** Digest of a state, with any order of its fields. What is gone has that of a list of its uid. */
 export function digestOfState(state: object): string {
+  const cached = digests.get(state);
+  if (cached !== undefined) return cached;
   const text = JSON.stringify(state, (_, value: unknown) =>
     isRecord(value) ? Object.fromEntries(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1))) : value,
   );
-  return createHash('sha256').update(text).digest('hex');
+  const digest = createHash('sha256').update(text).digest('hex');
+  digests.set(state, digest);
+  return digest;
 }

@@ -267,13 +267,12 @@ export function filterParameters(filters: Filters<string>): URLSearchParams {
 }
 
 interface FilterFormProps<Name extends string> {
-  readonly className: string | undefined;
   readonly fields: readonly FilterField<Name>[];
   readonly filters: Filters<Name>;
   readonly onChange: (filters: Filters<Name>) => void;
 }
 
-export function FilterForm<Name extends string>({ className, fields, filters, onChange }: FilterFormProps<Name>) {
+export function FilterForm<Name extends string>({ fields, filters, onChange }: FilterFormProps<Name>) {
   const { timeZone } = useTimeZone();
   const textOf = ({ name, kind }: FilterField<Name>): string => {
     if (kind === undefined) return filters[name];
@@ -322,7 +321,7 @@ export function FilterForm<Name extends string>({ className, fields, filters, on
   return (
     <Paper withBorder p="sm" component="search">
       <form onSubmit={submit} aria-label="Filters">
-        <div className={className}>
+        <div className={classes.filters}>
           {fields.map(({ name, label, kind, placeholder, choices, suggestions, fixed }) => {
             const set = (text: string) => setTexts((now) => ({ ...now, [name]: text }));
             const onInput = (event: ChangeEvent<HTMLInputElement | HTMLSelectElement>) =>

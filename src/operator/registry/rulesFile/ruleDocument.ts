@@ -124,9 +124,13 @@ export function fileRuleKey(name: string): ResourceKey {
   return { kind: ROUTING_RULE, namespace: '', name };
 }
 
-/** The rules of a rules file in its order; null if it cannot be read, so that nothing is known of its rules. */
-export async function fileRules(file: RulesFile): Promise<readonly FileRule[] | null> {
-  const { documents, problems } = await parseRulesFileInTurns(file);
-  if (problems.some(({ effect }) => effect === 'fileNotLoaded')) return null;
-  return documents.map(({ rule }) => ({ key: fileRuleKey(rule.name), fields: fieldsOf(rule) }));
+const rulesOf = new WeakMap<RulesFile, Promise<readonly FileRule[] | null>>();
+
+/** The rules of a rules file in its order, the same objects each time; null if it cannot be read, so that nothing is known of its rules. */
+export function fileRules(file: RulesFile): Promise<readonly FileRule[] | null> {
+  return rulesOf.getOrInsertComputed(file, async () => {
+    const { documents, problems } = await parseRulesFileInTurns(file);
+    if (problems.some(({ effect }) => effect === 'fileNotLoaded')) return null;
+    return documents.map(({ rule }) => ({ key: fileRuleKey(rule.name), fields: fieldsOf(rule) }));
+  });
 }

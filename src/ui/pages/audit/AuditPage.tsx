@@ -42,14 +42,10 @@ export default function AuditPage() {
   request.set('match', 'prefix');
   request.set('limit', '50');
   const audit = useEarlier<Page>(['audit', filters], '/api/audit', request);
+  const show = (next: typeof filters) => setParameters(filterParameters(next));
   return (
     <PageFrame title="Audit">
-      <FilterForm
-        className={classes.filters}
-        fields={auditFilters}
-        filters={filters}
-        onChange={(next) => setParameters(filterParameters(next))}
-      />
+      <FilterForm fields={auditFilters} filters={filters} onChange={show} />
       <RequestState query={audit} label="Loading the audit">
         {({ pages }) => (
           <>
@@ -71,23 +67,24 @@ function AuditTable({ changes }: { readonly changes: readonly AuditedChange[] })
   const shown = changes.find(({ id }) => id === openedId);
   const other = useAuditedChange(openedId, shown !== undefined);
   const opened = openedId === '' ? undefined : (shown ?? other.data);
+  const onClose = () => setOpened('');
   return (
     <>
       <DataTable label="Changes" columns={columns} rows={changes} rowId={({ id }) => id} empty="No change matches." />
       {opened === null && (
-        <Alert role="status" color="yellow" title="No such change" withCloseButton onClose={() => setOpened('')}>
+        <Alert role="status" color="yellow" title="No such change" withCloseButton onClose={onClose}>
           The audit has no change {openedId}: it keeps changes for a time.
         </Alert>
       )}
-      {opened != null && <ChangeDialog change={opened} onClose={() => setOpened('')} />}
+      {opened != null && <ChangeDialog change={opened} onClose={onClose} />}
     </>
   );
 }
 
 const looks = {
-  create: { color: 'green', word: 'created' },
-  change: { color: 'blue', word: 'changed' },
-  delete: { color: 'red', word: 'deleted' },
+  create: { color: 'green', text: 'created' },
+  change: { color: 'blue', text: 'changed' },
+  delete: { color: 'red', text: 'deleted' },
 } as const;
 
 /** Sorting a single page would mislead. */
@@ -95,19 +92,15 @@ function columnsOf(onOpen: (change: AuditedChange) => void): readonly Column<Aud
   const column = (header: string, cell: (change: AuditedChange) => ReactNode) => ({ id: header, header, cell });
   return [
     column('When', ({ at }) => <Time at={Date.parse(at)} />),
-    column('Who', (change) => (
-      <Lines below={`${sources[change.source]}${change.address === null ? '' : ` from ${change.address}`}`}>
-        <Text size="sm">{whoOf(change)}</Text>
-      </Lines>
-    )),
-    column('Did', ({ action }) => <LightBadge color={looks[action].color} text={looks[action].word} />),
+    column('Who', (change) => {
+      const place = `${sources[change.source]}${change.address === null ? '' : ` from ${change.address}`}`;
+      return <Lines above={whoOf(change)} below={place} />;
+    }),
+    column('Did', ({ action }) => <LightBadge {...looks[action]} />),
     column('What', ({ kind, namespace, name, action }) => {
       const address = action === 'delete' && kind !== 'RunningQuery' ? undefined : addresses[kind]?.(name);
-      return (
-        <Lines below={`${kind}${namespace === null ? '' : ` in ${namespace}`}`}>
-          {address === undefined ? <Text size="sm">{name}</Text> : <To address={address}>{name}</To>}
-        </Lines>
-      );
+      const link = address === undefined ? name : <To address={address}>{name}</To>;
+      return <Lines above={link} below={`${kind}${namespace === null ? '' : ` in ${namespace}`}`} />;
     }),
     column('Fields', (change) => {
       const fields = fieldDifferences(change).map(({ key }) => key);
@@ -125,12 +118,12 @@ function columnsOf(onOpen: (change: AuditedChange) => void): readonly Column<Aud
 
 const whoOf = ({ user, manager }: AuditedChange): string => user ?? manager ?? 'not known';
 
-function Lines({ below, children }: { readonly below: string; readonly children: ReactNode }) {
+function Lines({ above, below }: { readonly above: ReactNode; readonly below: string }) {
   return (
-    <Stack gap={0} className={classes.name}>
-      {children}
+    <Text size="sm" component="div" style={{ overflowWrap: 'anywhere' }}>
+      {above}
       <Faint>{below}</Faint>
-    </Stack>
+    </Text>
   );
 }
 
@@ -145,28 +138,21 @@ const addresses: Readonly<Record<string, (name: string) => string>> = {
 function ChangeDialog({ change, onClose }: { readonly change: AuditedChange; readonly onClose: () => void }) {
   useReturnFocus();
   const { kind, name, action, at, source, call, roles, recognisedBy, address, requestId } = change;
-  const facts = [
-    whoOf(change),
-    sources[source],
-    address !== null && `from ${address}`,
-    recognisedBy !== null && `recognised by ${recognisedBy}`,
-    roles.length > 0 && `roles ${roles.join(', ')}`,
-    call,
-    requestId !== null && `request ${requestId}`,
-  ];
+  const named = { from: address, 'recognised by': recognisedBy, roles: roles.join(', '), request: requestId };
+  const facts = Object.entries(named).flatMap(([word, value]) => (value ? [`${word} ${value}`] : []));
+  const text = [whoOf(change), sources[source], ...facts, call].filter(Boolean).join(' · ');
   const rows = fieldDifferences(change);
   return (
-    <Modal opened onClose={onClose} title={`${kind} ${name}: ${looks[action].word}`} size="xl">
+    <Modal opened onClose={onClose} title={`${kind} ${name}: ${looks[action].text}`} size="xl">
       <Stack gap="sm">
-        <Text size="sm" className={classes.name}>
-          <Time at={Date.parse(at)} /> · {facts.filter(Boolean).join(' · ')}
+        <Text size="sm" style={{ overflowWrap: 'anywhere' }}>
+          <Time at={Date.parse(at)} /> · {text}
         </Text>
         {rows.length === 0 ? (
           <Text size="sm">No field that is shown differs.</Text>
         ) : (
           <PlainTable
             label="Difference"
-            className={classes.difference}
             cellClass={classes.value}
             head={['Field', 'Before', 'After']}
             hasRowHeads

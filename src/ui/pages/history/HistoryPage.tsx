@@ -78,7 +78,6 @@ export default function HistoryPage() {
   return (
     <PageFrame title="Query History" actions={<Actions filters={filters} />}>
       <FilterForm<keyof Filters>
-        className={classes.filters}
         fields={historyFilters.map((field) => ({ ...field, ...varied[field.name as 'cluster'] }))}
         filters={filters}
         onChange={(next) => show({ ...next, errorName: next.errorName.toUpperCase() })}
