@@ -42,47 +42,43 @@ export function namesUsersByCertificate({
   return clientCertificateIdentityField !== null || clientCertificateUserExpression !== null;
 }
 
-/** Mistakes that concern several keys: what one key requires of another. A message names the key that causes it. */
-export function crossChecks(config: GatewayConfig): readonly Problem[] {
-  const problems: Problem[] = [];
-  const report: Report = (field, message) => problems.push({ field, message });
-  for (const [field, messageOf] of Object.entries(checksOfKeys)) {
-    for (const message of [messageOf(config)].flat()) if (message !== false) report(field, message);
-  }
-  for (const check of [
-    checkPorts,
-    checkGroupSources,
-    checkIssuers,
-    checkProviders,
-    checkMetrics,
-    checkStatementPaths,
-  ]) {
-    check(config, report);
-  }
+/** A mistake that concerns several keys. `cause` is the path of the key that causes it at `field`; missing for none. */
+export type CrossProblem = Problem & { readonly cause?: string };
+
+/** Mistakes that concern several keys: what one key requires of another. */
+export function crossChecks(config: GatewayConfig): readonly CrossProblem[] {
+  const problems: CrossProblem[] = [];
+  const report: Report = (field, finding) => {
+    if (finding !== false) problems.push({ field, ...(typeof finding === 'string' ? { message: finding } : finding) });
+  };
+  for (const [field, findingsOf] of Object.entries(checksOfKeys))
+    for (const finding of [findingsOf(config)].flat()) report(field, finding);
+  const checks = [checkPorts, checkGroupSources, checkIssuers, checkProviders, checkMetrics, checkStatementPaths];
+  for (const check of checks) check(config, report);
   return problems;
 }
 
-/** The key that a message of `crossChecks` names as its cause; null for none. */
-export function causeIn(message: string): string | null {
-  const match = /\bas ([\w.-]+) (?:is|names|gives)\b|\bthat set ([\w.]+)|\bconfigure "(\w+)"/.exec(message);
-  return match?.slice(1).find((key) => key !== undefined) ?? null;
-}
+type Report = (field: string, finding: Finding) => void;
+/** False: no mistake. */
+type Finding = Omit<CrossProblem, 'field'> | string | false;
 
-type Report = (field: string, message: string) => void;
-/** A message, or false if there is no mistake. */
-type Finding = string | false;
+/** A mistake with the message of the template; its first value is the key that causes it. */
+const dueTo = (texts: TemplateStringsArray, cause: string, ...others: readonly string[]) => ({
+  message: String.raw({ raw: texts }, cause, ...others),
+  cause,
+});
 
-const authoritiesNeeded =
-  'must name the authorities of client certificates (PEM), with http-server.https.enabled: true,';
+const authoritiesNeeded = (cause: string, otherwise = '') =>
+  dueTo`must name the authorities of client certificates (PEM), with http-server.https.enabled: true, as ${cause} is given${otherwise}`;
 const unverified = 'needs requestAnalyzerConfig.jwksUrl: without it no JWT is verified';
-const userByExpression = 'must be left out, as requestAnalyzerConfig.clientCertificateUserExpression gives the user';
+const userByExpression = dueTo`must be left out, as ${'requestAnalyzerConfig.clientCertificateUserExpression'} gives the user`;
 const verifiers = 'requestAnalyzerConfig.jwksUrl, oauthTokenInfoUrl or clientCertificateIdentityField';
 const tooShort = `must have at least ${MIN_SECRET} characters`;
 
 /** Checks by the key at which their messages are reported. */
 const checksOfKeys: Readonly<Record<string, (config: GatewayConfig) => Finding | readonly Finding[]>> = {
   'resources.directory': ({ resources: { source, directory } }) =>
-    source === 'directory' && directory === null && 'must be given, as resources.source is directory',
+    source === 'directory' && directory === null && dueTo`must be given, as ${'resources.source'} is directory`,
   'resources.namespaces': ({ resources: { namespace, namespaces } }) => [
     namespace !== null &&
       namespaces.length > 0 &&
@@ -102,11 +98,11 @@ const checksOfKeys: Readonly<Record<string, (config: GatewayConfig) => Finding |
   'serverConfig.http-server.http.enabled': ({ serverConfig }) =>
     !serverConfig['http-server.http.enabled'] &&
     !serverConfig['http-server.https.enabled'] &&
-    'must be true, as serverConfig.http-server.https.enabled is not: nothing would be served',
+    dueTo`must be true, as ${'serverConfig.http-server.https.enabled'} is not: nothing would be served`,
   'serverConfig.http-server.https.keystore.path': ({ serverConfig }) =>
     serverConfig['http-server.https.enabled'] &&
     serverConfig['http-server.https.keystore.path'] === null &&
-    'must be given, as serverConfig.http-server.https.enabled is true',
+    dueTo`must be given, as ${'serverConfig.http-server.https.enabled'} is true`,
   'server.headersTimeout': ({ server: { headersTimeout, requestTimeout } }) =>
     headersTimeout > requestTimeout && `must not be longer than server.requestTimeout, ${requestTimeout}ms`,
   'requestAnalyzerConfig.kubernetesTokens.audiences': ({ requestAnalyzerConfig: { kubernetesTokens } }) =>
@@ -116,7 +112,7 @@ const checksOfKeys: Readonly<Record<string, (config: GatewayConfig) => Finding |
     jwksUrl !== null &&
       issuer === null &&
       Object.keys(tokenIssuers).length > 0 &&
-      'must be given, as requestAnalyzerConfig.tokenIssuers is: each token is verified by the keys of the issuer that it names, and jwksUrl has those of this one',
+      dueTo`must be given, as ${'requestAnalyzerConfig.tokenIssuers'} is: each token is verified by the keys of the issuer that it names, and jwksUrl has those of this one`,
     jwksUrl === null && issuer !== null && unverified,
   ],
   'requestAnalyzerConfig.audience': ({ requestAnalyzerConfig: { jwksUrl, audience } }) =>
@@ -128,13 +124,13 @@ const checksOfKeys: Readonly<Record<string, (config: GatewayConfig) => Finding |
     const [mapping, second] = certificateMappings(config);
     if (expression !== null) return field !== null && userByExpression;
     if (field !== null) return false;
-    const causes = [
-      mapping !== undefined && second === undefined && `${mapping} is`,
-      tokens !== null && 'clientCertificateJwtAuthentication is',
-      userGroups !== null && userGroups.certificate !== null && 'userGroups.certificate is',
-      authentication?.clientCertificates === true && 'authentication.clientCertificates is true',
+    const mistake = (cause: string, is = 'is') => dueTo`must be given, e.g. SUBJECT_DN or CN, as ${cause} ${is}`;
+    return [
+      mapping !== undefined && second === undefined && mistake(mapping),
+      tokens !== null && mistake('clientCertificateJwtAuthentication'),
+      userGroups !== null && userGroups.certificate !== null && mistake('userGroups.certificate'),
+      authentication?.clientCertificates === true && mistake('authentication.clientCertificates', 'is true'),
     ];
-    return causes.map((cause) => cause !== false && `must be given, e.g. SUBJECT_DN or CN, as ${cause}`);
   },
   'requestAnalyzerConfig.clientCertificateUserMappingPattern': ({ requestAnalyzerConfig: given }) =>
     given.clientCertificateUserExpression !== null &&
@@ -144,7 +140,7 @@ const checksOfKeys: Readonly<Record<string, (config: GatewayConfig) => Finding |
     const { clientCertificateUserExpression, clientCertificateUserMappingFile } = config.requestAnalyzerConfig;
     if (clientCertificateUserExpression !== null) return clientCertificateUserMappingFile !== null && userByExpression;
     const [mapping, second] = certificateMappings(config);
-    return second !== undefined && `must be left out, as ${mapping} is given`;
+    return second !== undefined && dueTo`must be left out, as ${mapping as string} is given`;
   },
   'clientCertificateJwtAuthentication.jwtPrincipalClaim': ({ clientCertificateJwtAuthentication: tokens }) =>
     tokens !== null &&
@@ -154,16 +150,17 @@ const checksOfKeys: Readonly<Record<string, (config: GatewayConfig) => Finding |
     const { server, serverConfig, requestAnalyzerConfig } = config;
     const authorities = serverConfig['http-server.https.truststore.path'];
     if (serverConfig['http-server.https.enabled'] && authorities !== null) return false;
-    if (server.clientCertificates !== null) return `${authoritiesNeeded} as server.clientCertificates is given`;
+    if (server.clientCertificates !== null) return authoritiesNeeded('server.clientCertificates');
     if (!namesUsersByCertificate(config) || server.clientCertificateHeader !== null) return false;
     const key = requestAnalyzerConfig.clientCertificateUserExpression === null ? 'IdentityField' : 'UserExpression';
-    return `${authoritiesNeeded} as requestAnalyzerConfig.clientCertificate${key} is given; or set server.clientCertificateHeader where a proxy verifies them`;
+    const otherwise = '; or set server.clientCertificateHeader where a proxy verifies them';
+    return authoritiesNeeded(`requestAnalyzerConfig.clientCertificate${key}`, otherwise);
   },
   'server.trustedProxies': ({ server: { clientCertificateHeader, trustedProxies }, userGroups }) =>
     trustedProxies.length === 0 && [
       clientCertificateHeader !== null &&
-        'must name the proxies that verify client certificates, as server.clientCertificateHeader is given',
-      userGroups !== null && userGroups.header !== null && 'must name the proxies that set userGroups.header',
+        dueTo`must name the proxies that verify client certificates, as ${'server.clientCertificateHeader'} is given`,
+      userGroups !== null && userGroups.header !== null && dueTo`must name the proxies that set ${'userGroups.header'}`,
     ],
   'userMapping.pattern': ({ userMapping }) =>
     userMapping?.pattern === null &&
@@ -173,7 +170,7 @@ const checksOfKeys: Readonly<Record<string, (config: GatewayConfig) => Finding |
     userMapping !== null &&
     userMapping.pattern !== null &&
     userMapping.file !== null &&
-    'must be left out, as userMapping.pattern is given',
+    dueTo`must be left out, as ${'userMapping.pattern'} is given`,
   'userMapping.sources': ({ userMapping }) => userMapping?.sources.length === 0 && 'must name a source of names',
   'userMapping.rewriteUserHeader': (config) =>
     config.userMapping?.rewriteUserHeader === true &&
@@ -181,7 +178,9 @@ const checksOfKeys: Readonly<Record<string, (config: GatewayConfig) => Finding |
     `must be false, as nothing verifies users: set ${verifiers}`,
   userGroups({ userGroups, authorization }) {
     const [role] = Object.entries(authorization?.groupRoles ?? {}).filter(([, groups]) => groups.length > 0);
-    return userGroups === null && role !== undefined && `must be given, as authorization.groupRoles.${role[0]} is`;
+    return (
+      userGroups === null && role !== undefined && dueTo`must be given, as ${`authorization.groupRoles.${role[0]}`} is`
+    );
   },
   'userGroups.ldap.groupFilter': ({ userGroups }) =>
     !/^\(.*\)$/s.test(userGroups?.ldap?.groupFilter ?? '()') &&
@@ -195,29 +194,32 @@ const checksOfKeys: Readonly<Record<string, (config: GatewayConfig) => Finding |
     configuredGroupSources(config).includes('token') &&
     !verifiesTokens(config) &&
     !config.userGroups?.claimedUsers.some((name) => name === 'bearer' || name === 'cookie') &&
-    'must be given, as userGroups.token is: groups are taken from verified JWTs; or name bearer in userGroups.claimedUsers to believe any',
+    dueTo`must be given, as ${'userGroups.token'} is: groups are taken from verified JWTs; or name bearer in userGroups.claimedUsers to believe any`,
   'requestAnalyzerConfig.oauthTokenInfoUrl': (config) =>
     configuredGroupSources(config).includes('userInfo') &&
     config.requestAnalyzerConfig.oauthTokenInfoUrl === null &&
-    'must be given, as userGroups.userInfo is: it is what tokens are exchanged at',
+    dueTo`must be given, as ${'userGroups.userInfo'} is: it is what tokens are exchanged at`,
   'requestAnalyzerConfig.kubernetesTokens': (config) =>
     configuredGroupSources(config).includes('tokenReview') &&
     config.requestAnalyzerConfig.kubernetesTokens === null &&
-    'must be given, as userGroups.tokenReview is: it says whose tokens are reviewed',
+    dueTo`must be given, as ${'userGroups.tokenReview'} is: it says whose tokens are reviewed`,
   // In Kubernetes every cluster may name a Secret of its own.
   backendState: ({ clusterStatsConfiguration: { monitorType }, backendState, resources }) =>
     monitorsWithUser.includes(monitorType) &&
     backendState === null &&
     resources.source !== 'kubernetes' &&
-    `must be given with a username, as clusterStatsConfiguration.monitorType is ${monitorType}`,
+    dueTo`must be given with a username, as ${'clusterStatsConfiguration.monitorType'} is ${monitorType}`,
   'gatewayCookieConfiguration.cookieSigningSecret': ({
     gatewayCookieConfiguration: { enabled, cookieSigningSecret },
-  }) => enabled && (cookieSigningSecret ?? '') === '' && 'must be given, as gatewayCookieConfiguration.enabled is true',
+  }) =>
+    enabled &&
+    (cookieSigningSecret ?? '') === '' &&
+    dueTo`must be given, as ${'gatewayCookieConfiguration.enabled'} is true`,
   'admission.secret': ({ admission: { secret } }) => secret !== null && secret.length < MIN_SECRET && tooShort,
   'server.address': ({ authentication, server }) =>
     authentication === null &&
     !isLoopback(server.address) &&
-    `is reached from other machines, and nothing says who may call: configure "authentication", or add the line "authentication: none" to let every call pass, or write ${THIS_MACHINE}`,
+    dueTo`is reached from other machines, and nothing says who may call: configure "${'authentication'}", or add the line "authentication: none" to let every call pass, or write ${THIS_MACHINE}`,
   'authentication.session.secret': ({ authentication }) => {
     if (authentication === null) return false;
     const { session, form, providers } = authentication;
@@ -226,7 +228,7 @@ const checksOfKeys: Readonly<Record<string, (config: GatewayConfig) => Finding |
     return (
       form === null &&
       Object.keys(providers).length > 0 &&
-      'must be given (32 characters or more, the same on all replicas), as authentication.providers is and there is no key pair of authentication.form'
+      dueTo`must be given (32 characters or more, the same on all replicas), as ${'authentication.providers'} is and there is no key pair of authentication.form`
     );
   },
   'authentication.session.previousSecrets': ({ authentication }) =>
@@ -240,7 +242,7 @@ const checksOfKeys: Readonly<Record<string, (config: GatewayConfig) => Finding |
       new Set(order).size < order.length && 'must name each of ldap and presetUsers once',
       ldapConfigPath !== null &&
         !order.includes('ldap') &&
-        'must name ldap, as authentication.form.ldapConfigPath is given',
+        dueTo`must name ldap, as ${'authentication.form.ldapConfigPath'} is given`,
     ];
   },
 };
@@ -292,11 +294,13 @@ function checkGroupSources(config: GatewayConfig, report: Report): void {
     report('userGroups', `must have a group of keys for a source: ${groupSourceNames.join(', ')}`);
   }
   for (const name of new Set(userGroups.sources ?? [])) {
-    if (!configured.includes(name)) report(`userGroups.${name}`, 'must be given, as userGroups.sources names it');
+    if (!configured.includes(name))
+      report(`userGroups.${name}`, dueTo`must be given, as ${'userGroups.sources'} names it`);
   }
   for (const name of configured) {
     if (userGroups.sources?.includes(name) !== false) continue;
-    report('userGroups.sources', `must name ${name}, as userGroups.${name} is given`);
+    const cause = `userGroups.${name}`;
+    report('userGroups.sources', { message: `must name ${name}, as ${cause} is given`, cause });
   }
   for (const name of ['token', 'userInfo', 'header'] as const) {
     if (userGroups[name]?.delimiter !== '') continue;
@@ -400,11 +404,11 @@ function checkProviders({ server: { adminHosts }, authentication }: GatewayConfi
     if (first === undefined) continue;
     for (const key of endpoints.filter((each) => provider[each] === null)) {
       const message = `must be given, as ${first} is; without all three they are discovered from the issuer`;
-      report(`${path}.${key}`, message);
+      report(`${path}.${key}`, { message, cause: `${path}.${first}` });
     }
     if (provider.logoutRedirectUrl === null) continue;
     const message = `must be left out, as ${first} is given: where the provider ends its sessions is discovered from the issuer`;
-    report(`${path}.logoutRedirectUrl`, message);
+    report(`${path}.logoutRedirectUrl`, { message, cause: `${path}.${first}` });
   }
 }
 

@@ -1,6 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import type { Problem } from '../model/errors.ts';
-import { causeIn, crossChecks } from './consistency.ts';
+import { type CrossProblem, crossChecks } from './consistency.ts';
 import { derive } from './derived.ts';
 import { type Environment, whyUnreadable } from './environment.ts';
 import { configFields, type GatewayConfig } from './gatewayConfig.ts';
@@ -103,17 +102,14 @@ function configOf(source: Source, productName: string | undefined): LoadResult {
  * one that causes the problem, or of the nearest section that the file gives.
  */
 function placedChecks(
-  checks: readonly Problem[],
+  checks: readonly CrossProblem[],
   direct: readonly ConfigProblem[],
   lineOf: (field: string) => number | null,
 ): readonly ConfigProblem[] {
-  return checks.flatMap((problem) => {
+  return checks.flatMap(({ cause, ...problem }) => {
     const names = problem.field.split('.');
     const sections = names.map((_, index) => names.slice(0, names.length - index).join('.'));
-    const cause = causeIn(problem.message);
-    // The message names a key by its path, or one next to the field.
-    const causes = cause === null ? [] : [cause, `${sections[1]}.${cause}`];
-    const keys = [problem.field, ...causes];
+    const keys = cause === undefined ? [problem.field] : [problem.field, cause];
     const isTold = direct.some(
       ({ field }) => sections.includes(field) || keys.some((key) => field === key || field.startsWith(`${key}.`)),
     );
