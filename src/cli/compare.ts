@@ -133,7 +133,7 @@ function target({ decision, refused }: ExplainedRouting): string {
 }
 
 function mappingLines({ user }: RuleRequest): readonly string[] {
-  if (user?.refusal !== undefined) return [user.refusal];
+  if (user?.rejection !== undefined) return [user.rejection];
   if (user?.mapping === undefined || user.mapping.from === user.user) return [];
   return [`user ${user.mapping.from} before, ${user.user} now`];
 }

@@ -62,11 +62,11 @@ async function evaluate(rulesPath: string, requestPath: string, options: Command
   const mapping = await readMapping(options.userMapping, io);
   const request = offlineRequests(names, analyzeRequest, { mapping })(described);
   if (options.json === true) {
-    const { mapping: { from } = { from: undefined }, refusal } = request.user ?? {};
+    const { mapping: { from } = { from: undefined }, rejection } = request.user ?? {};
     const decision = {
       ...rules?.decide(request),
       ...(from === undefined ? {} : { userMapping: { from } }),
-      ...(refusal === undefined ? {} : { refused: refusal }),
+      ...(rejection === undefined ? {} : { refused: rejection }),
     };
     io.stdout.write(`${JSON.stringify(decision, null, 2)}\n`);
   } else {

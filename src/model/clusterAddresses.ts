@@ -41,7 +41,7 @@ export class ClusterAddresses {
    * null if allowed.
    * @param address IPv4 or IPv6, from a resolver
    */
-  refusal(address: string): string | null {
+  rejection(address: string): string | null {
     const kind = specialAddress(address);
     return kind === null || this.#allows(kind, address) ? null : sentence(kind, address);
   }
@@ -51,14 +51,14 @@ export class ClusterAddresses {
    * names that must be resolved first.
    * @param host as in a URL: a name, an IPv4 address, or an IPv6 address in brackets
    */
-  hostRefusal(host: string): string | null {
+  hostRejection(host: string): string | null {
     // As the URL parser, and so every connection, interprets it: 0x7f.1 and 2130706433 are 127.0.0.1.
     const read = URL.parse(`http://${host}`)?.hostname ?? host;
     const plain = read
       .replace(/^\[(.*)\]$/, '$1')
       .replace(/\.$/, '')
       .toLowerCase();
-    if (isAddress(plain)) return this.refusal(plain);
+    if (isAddress(plain)) return this.rejection(plain);
     const special = knownNames.find(([pattern]) => pattern.test(plain));
     if (special === undefined) return null;
     const [, kind, address] = special;
@@ -66,10 +66,10 @@ export class ClusterAddresses {
   }
 
   /** Returns the reason that a cluster may not have a URL; null if it may, and for text that is not a URL. */
-  urlRefusal(url: string): string | null {
+  urlRejection(url: string): string | null {
     const parsed = URL.parse(url);
-    const refusal = parsed === null ? null : this.hostRefusal(parsed.hostname);
-    return refusal === null ? null : `${parsed?.hostname ?? ''} ${refusal}`;
+    const rejection = parsed === null ? null : this.hostRejection(parsed.hostname);
+    return rejection === null ? null : `${parsed?.hostname ?? ''} ${rejection}`;
   }
 
   #allows(kind: SpecialAddress, address: string): boolean {

@@ -32,20 +32,20 @@ export class GroupBindings {
   }
 
   /** Returns the reason that a namespace's cluster may not belong to a group, with the fix; null if it may. */
-  joinRefusal(namespace: string, group: string): string | null {
-    return this.#refusal(namespace, group, 'join', 'have clusters in');
+  joinRejection(namespace: string, group: string): string | null {
+    return this.#rejection(namespace, group, 'join', 'have clusters in');
   }
 
   /** Returns the reason that a namespace's rule may not route to a group, with the fix; null if it may. */
-  routeRefusal(namespace: string, group: string): string | null {
-    return this.#refusal(namespace, group, 'route', 'route to');
+  routeRejection(namespace: string, group: string): string | null {
+    return this.#rejection(namespace, group, 'route', 'route to');
   }
 
   /**
    * Returns the reason that a namespace's deny rule may not reject queries to a group, with the fix; null if it may.
    */
-  denyRefusal(namespace: string, group: string): string | null {
-    return this.#refusal(namespace, group, 'deny', 'deny queries to');
+  denyRejection(namespace: string, group: string): string | null {
+    return this.#rejection(namespace, group, 'deny', 'deny queries to');
   }
 
   /** Scope of queries that a namespace's deny rules may reject, by group. */
@@ -58,11 +58,11 @@ export class GroupBindings {
   #denied(namespace: string): 'all' | 'some' | 'none' {
     // Stands for groups without an entry: no group has this name.
     const groups = [...this.#rights.keys().filter((group) => group !== OTHERS), ''];
-    const allowed = groups.filter((group) => this.denyRefusal(namespace, group) === null).length;
+    const allowed = groups.filter((group) => this.denyRejection(namespace, group) === null).length;
     return allowed === groups.length ? 'all' : allowed === 0 ? 'none' : 'some';
   }
 
-  #refusal(namespace: string, group: string, right: keyof GroupRights, words: string): string | null {
+  #rejection(namespace: string, group: string, right: keyof GroupRights, words: string): string | null {
     const hasOwnEntry = this.#rights.has(group);
     const allowed = (this.#rights.get(group) ?? this.#rights.get(OTHERS))?.[right] ?? null;
     if (allowed === null || allowed.includes(namespace) || allowed.includes('*')) return null;

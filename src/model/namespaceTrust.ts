@@ -11,14 +11,14 @@ export class NamespaceTrust {
   }
 
   /** Returns the reason that a namespace may not declare rules or resource groups, with the fix; null if it may. */
-  refusal(namespace: string): string | null {
+  rejection(namespace: string): string | null {
     if (this.#trusted.includes('*') || this.#trusted.includes(namespace)) return null;
     return `namespace ${namespace} may not declare what affects every team; declare it in ${this.#trusted.join(' or ')}, or have ${namespace} added to resources.trustedNamespaces of the gateway's configuration`;
   }
 
   /** Returns the reason that a cluster of a namespace may not have a name, with the fix; null if it may. */
-  nameRefusal(namespace: string, name: string): string | null {
-    if (name.startsWith(`${namespace}-`) || this.refusal(namespace) === null) return null;
+  nameRejection(namespace: string, name: string): string | null {
+    if (name.startsWith(`${namespace}-`) || this.rejection(namespace) === null) return null;
     return `${name} does not begin with ${namespace}-, as names of clusters of namespace ${namespace} do; declare it with such a name, or have ${namespace} added to resources.trustedNamespaces of the gateway's configuration`;
   }
 }

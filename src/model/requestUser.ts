@@ -11,7 +11,7 @@ export interface RequestUser {
   /** Result of the user mapping (docs/identity.md#user-mapping); absent if the name is not mapped. */
   readonly mapping?: NameMapping;
   /** Rejection by the user mapping, a sentence; there is no user then. */
-  readonly refusal?: string;
+  readonly rejection?: string;
 }
 
 export interface NameMapping {

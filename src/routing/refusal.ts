@@ -191,6 +191,6 @@ function queryResults(id: string, infoUri: string, message: string, error: NonNu
 }
 
 /** The rejection of a request with a user that the user mapping rejects; null for others. */
-export function userRefusal({ refusal }: RequestUser): Refusal | null {
-  return refusal === undefined ? null : { reason: 'user_mapping', message: refusal, queryId: null };
+export function userRefusal({ rejection }: RequestUser): Refusal | null {
+  return rejection === undefined ? null : { reason: 'user_mapping', message: rejection, queryId: null };
 }

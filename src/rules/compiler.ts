@@ -514,12 +514,12 @@ function judge(
     return { report: notInForce(rule, 'NameConflict', nameConflictMessage(resource, owner)), rule: null };
   }
   const isAccepted = 'rule' in compilation;
-  const refusal = isAccepted ? routeRefusal(compilation.rule, rights) : null;
-  if (refusal !== null) {
+  const rejection = isAccepted ? routeRejection(compilation.rule, rights) : null;
+  if (rejection !== null) {
     const programmedMessage = 'the rule may not do that';
-    return { report: { ...notInForce(rule, 'GroupNotAllowed', refusal), programmedMessage }, rule: null };
+    return { report: { ...notInForce(rule, 'GroupNotAllowed', rejection), programmedMessage }, rule: null };
   }
-  const isLastAllowed = lastGood !== null && routeRefusal(lastGood, rights) === null;
+  const isLastAllowed = lastGood !== null && routeRejection(lastGood, rights) === null;
   const candidate = isAccepted ? compilation.rule : isLastAllowed ? lastGood : null;
   const accepted = isAccepted
     ? ({ accepted: true, acceptedReason: 'Accepted', message: acceptedMessage(compilation.rule) } as const)
@@ -541,7 +541,7 @@ function judge(
  * Returns the reason that a rule may not route to its `routeTo` or deny anything; null if it may. Targets of actions
  * are known only at evaluation.
  */
-function routeRefusal(
+function routeRejection(
   { definition: { namespace, routeTo, deny } }: CompiledRule,
   rights: RouteRights | null,
 ): string | null {
@@ -552,12 +552,12 @@ function routeRefusal(
   if (routeTo === null) return null;
   const { routingGroup, cluster } = routeTo;
   if (routingGroup !== undefined)
-    return prefixed('spec.routeTo.routingGroup', rights.groupRefusal(namespace, routingGroup));
-  return cluster === undefined ? null : prefixed('spec.routeTo.cluster', rights.clusterRefusal(namespace, cluster));
+    return prefixed('spec.routeTo.routingGroup', rights.groupRejection(namespace, routingGroup));
+  return cluster === undefined ? null : prefixed('spec.routeTo.cluster', rights.clusterRejection(namespace, cluster));
 }
 
-function prefixed(field: string, refusal: string | null): string | null {
-  return refusal === null ? null : `${field}: ${refusal}`;
+function prefixed(field: string, rejection: string | null): string | null {
+  return rejection === null ? null : `${field}: ${rejection}`;
 }
 
 /** Describes code that fails at evaluation, such as unknown variables. */

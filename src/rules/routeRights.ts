@@ -20,18 +20,18 @@ export class RouteRights {
   }
 
   /** Returns the reason that rules of a namespace may not route to a group, with the fix; null if they may. */
-  groupRefusal(namespace: string, group: string): string | null {
-    return this.#groups.routeRefusal(namespace, group);
+  groupRejection(namespace: string, group: string): string | null {
+    return this.#groups.routeRejection(namespace, group);
   }
 
   /**
    * Returns the reason that they may not route to a cluster, by registry name; null if they may, or if the cluster does
    * not exist.
    */
-  clusterRefusal(namespace: string, cluster: string): string | null {
+  clusterRejection(namespace: string, cluster: string): string | null {
     const group = this.#groupOf.get(cluster);
-    const refusal = group === undefined ? null : this.#groups.routeRefusal(namespace, group);
-    return refusal === null ? null : `cluster ${cluster}: ${refusal}`;
+    const rejection = group === undefined ? null : this.#groups.routeRejection(namespace, group);
+    return rejection === null ? null : `cluster ${cluster}: ${rejection}`;
   }
 
   /** Queries that deny rules of a namespace may reject: all, queries to some routing groups, or none. */
@@ -44,9 +44,9 @@ export class RouteRights {
    * @param cluster destination of the query; null: its group
    * @param group null: the default group
    */
-  denyRefusal(namespace: string, cluster: string | null, group: string | null): string | null {
+  denyRejection(namespace: string, cluster: string | null, group: string | null): string | null {
     const target = (cluster === null ? group : this.#groupOf.get(cluster)) ?? this.#defaultGroup;
-    return this.#groups.denyRefusal(namespace, target);
+    return this.#groups.denyRejection(namespace, target);
   }
 }
 

@@ -91,8 +91,8 @@ async function page(
   after: QueryPlace | null,
 ): Promise<readonly ReplayedRow[]> {
   const rows: readonly Row[] = await database.run((knex) => {
-    const isRefused = place === 'refused';
-    const query = knex(isRefused ? 'eg_query_outcomes as h' : 'query_history as h')
+    const isRejected = place === 'refused';
+    const query = knex(isRejected ? 'eg_query_outcomes as h' : 'query_history as h')
       .limit(ROWS)
       .select({
         ...{ queryId: 'h.query_id', user: 'h.user_name', source: 'h.source', routingGroup: 'h.routing_group' },
@@ -100,8 +100,8 @@ async function page(
         queryText: knex.raw('substr(h.query_text, 1, ?)', [MAX_TEXT_LENGTH]),
         length: knex.raw(lengthOf[database.dialect.name]),
       });
-    if (isRefused) query.where('h.refused', 1);
-    if (isRefused) query.select(knex.raw('substr(h.decision, 1, ?) as decision', [MAX_DECISION_LENGTH]));
+    if (isRejected) query.where('h.refused', 1);
+    if (isRejected) query.select(knex.raw('substr(h.decision, 1, ?) as decision', [MAX_DECISION_LENGTH]));
     else if (hasDecisions) {
       query.leftJoin('eg_query_decisions as d', 'd.query_id', 'h.query_id');
       query.select(knex.raw('substr(d.decision, 1, ?) as decision', [MAX_DECISION_LENGTH]));

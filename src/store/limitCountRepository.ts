@@ -20,7 +20,7 @@ export class LimitCountRepository extends agedTable('eg_refusals', 'counted') {
   }
 
   /** Submissions refused, by the name that they were counted under. */
-  refusals(): Promise<ReadonlyMap<string, number>> {
+  rejections(): Promise<ReadonlyMap<string, number>> {
     return this.database.run(async (knex) => {
       const rows = (await knex('eg_refusals').select('name', 'refused').limit(MAX_COUNTERS)) as {
         name: string;
@@ -31,7 +31,7 @@ export class LimitCountRepository extends agedTable('eg_refusals', 'counted') {
   }
 
   /** @param counts how many more were refused, by name: at most 256 characters of ASCII */
-  addRefusals(counts: ReadonlyMap<string, number>): Promise<void> {
+  addRejections(counts: ReadonlyMap<string, number>): Promise<void> {
     const { clockMs } = this.database.dialect;
     // In one order everywhere, so that two transactions do not wait for each other.
     const sorted = [...counts].sort(([a], [b]) => (a < b ? -1 : 1));

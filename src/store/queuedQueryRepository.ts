@@ -330,8 +330,8 @@ export class QueuedQueryRepository {
         .where({ replica })
         .whereIn('state', ['submitted', 'failed'])
         .select('id', 'answer');
-      const answers = new Map(rows.map(({ id, answer }) => [id, answer]));
-      return endings.map(({ id, end }) => answers.get(id) === end.answer);
+      const stored = new Map(rows.map(({ id, answer }) => [id, answer]));
+      return endings.map(({ id, end }) => stored.get(id) === end.answer);
     });
   }
 

@@ -9,7 +9,7 @@ const DAY = 24 * HOUR;
 /** Coordinators and owners of queries, transactions and slots: longer than any query runs (docs/protocol.md#stickiness). */
 const QUERY_AGE = 7 * DAY;
 /** Refusals of a limit that has rejected none since. */
-const REFUSAL_AGE = 30 * DAY;
+const REJECTION_AGE = 30 * DAY;
 /** Queries that no client asked for on any replica; these renew that each minute. */
 const FORGOTTEN_AGE = 10 * MINUTE;
 
@@ -42,7 +42,7 @@ export async function runRetention(options: RetentionOptions): Promise<void> {
     ['eg_slots', store.slots, HOUR],
     ['eg_slot_queries', store.slotQueries, QUERY_AGE],
     ['eg_ended_queries', store.endedQueries, HOUR],
-    ['eg_refusals', store.limitCounts, REFUSAL_AGE],
+    ['eg_refusals', store.limitCounts, REJECTION_AGE],
     ['eg_audit', store.audit, options.audit.retention],
     ['eg_ended_sessions', store.endedSessions, 0],
   ] as const;

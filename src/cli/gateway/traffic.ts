@@ -21,7 +21,7 @@ import { SlotHeartbeats } from '../../gateway/admission/slotHeartbeats.ts';
 import type { RequestBodies } from '../../gateway/bodies/requestBodies.ts';
 import { DataPlane, type QueueOptions } from '../../gateway/dataPlane.ts';
 import { ExternalRulesClient } from '../../gateway/external/externalRules.ts';
-import type { CredentialsRefusal } from '../../gateway/health/checkCredentials.ts';
+import type { CredentialsRejection } from '../../gateway/health/checkCredentials.ts';
 import { CheckClient, healthChecks } from '../../gateway/health/checks.ts';
 import { HealthMonitors } from '../../gateway/health/healthMonitors.ts';
 import type { RunningQueries } from '../../gateway/ownership/runningQueries.ts';
@@ -300,8 +300,8 @@ export function openMonitors(context: GatewayContext, { table, operator }: Contr
     // Authors of other sources operate the gateway.
     trustsResources: config.resources.source !== 'kubernetes',
     ofCluster: (cluster: string, proxyTo: string) => operator.healthCredentials(cluster, proxyTo),
-    report: (cluster: string, refusal: CredentialsRefusal | null) =>
-      operator.controller.reportHealthCredentials(cluster, refusal),
+    report: (cluster: string, rejection: CredentialsRejection | null) =>
+      operator.controller.reportHealthCredentials(cluster, rejection),
   };
   const monitors = new HealthMonitors(
     { table, kinds, credentials, logger, registry: metrics, clock, random },

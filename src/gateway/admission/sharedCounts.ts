@@ -8,7 +8,7 @@ import { groupCounter, groupQueueCounter, limitCounter, nameOfKey } from './limi
 
 export interface SharedCountsDependencies {
   readonly table: { readonly current: RoutingTable };
-  readonly repository: Pick<LimitCountRepository, 'inUse' | 'refusals' | 'addRefusals'>;
+  readonly repository: Pick<LimitCountRepository, 'inUse' | 'rejections' | 'addRejections'>;
   readonly logger: Logger;
 }
 
@@ -102,12 +102,12 @@ export class SharedCounts implements AdmissionCounts {
     const rejected = this.#rejected;
     this.#rejected = new Map();
     try {
-      if (rejected.size > 0) await repository.addRefusals(rejected);
+      if (rejected.size > 0) await repository.addRejections(rejected);
     } catch (error) {
       for (const [key, count] of rejected) this.#rejected.set(key, (this.#rejected.get(key) ?? 0) + count);
       throw error;
     }
-    const counts = { ...sums(await repository.inUse()), rejected: await repository.refusals() };
+    const counts = { ...sums(await repository.inUse()), rejected: await repository.rejections() };
     if (isDeepStrictEqual(counts, this.#counts)) return;
     this.#counts = counts;
     for (const listener of this.#listeners) listener();

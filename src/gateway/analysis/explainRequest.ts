@@ -159,7 +159,7 @@ export function describedUser(
 ): RequestUser {
   const { groups } = description;
   const named = namedUser(description, lines, reader);
-  if (named.refusal !== undefined) return named;
+  if (named.rejection !== undefined) return named;
   if (groups === undefined) return reader.groupsOf?.(named, lines) ?? named;
   return { ...withoutEvidence(named), membership: membershipOf([{ source: 'described', groups }]) };
 }

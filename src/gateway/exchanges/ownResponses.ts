@@ -45,7 +45,7 @@ export class OwnResponses {
   reject(proxied: ProxiedRequest, refusal: Refusal): void {
     const { metrics, headers, settings, logger, refusalIds } = this.#parts;
     const { reason, message } = refusal;
-    metrics.refusal(reason);
+    metrics.countRejection(reason);
     proxied.trace?.noteFailure(reason);
     const client = headers.clientOf(proxied.request);
     const rendered = renderRefusal(refusal, {

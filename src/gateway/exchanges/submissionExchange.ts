@@ -200,7 +200,7 @@ export class SubmissionExchange extends Exchange {
   protected override holds(status: number, headers: IncomingHttpHeaders): boolean {
     if (status === 406) {
       const { name, proxyTo } = this.destination();
-      this.parts.forwardedCheck.noteRefusal(name, proxyTo);
+      this.parts.forwardedCheck.noteRejection(name, proxyTo);
     }
     if (status !== 200) return false;
     const encoding = headers['content-encoding'];

@@ -48,7 +48,7 @@ export class ForwardedCheck {
   }
 
   /** Records a response 406 to a submission. */
-  noteRefusal(cluster: string, proxyTo: string): void {
+  noteRejection(cluster: string, proxyTo: string): void {
     this.#note(cluster, proxyTo, false, `The cluster answers 406 to forwarded headers; ${fix}.`);
   }
 

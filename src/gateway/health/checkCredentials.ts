@@ -5,7 +5,7 @@ import type { ClusterEntry } from '../../routing/routingTable.ts';
 import type { CheckCredentials } from './healthCheck.ts';
 
 /** Reason for not sending credentials to a cluster: reason and message of its condition `HealthCredentials`. */
-export interface CredentialsRefusal {
+export interface CredentialsRejection {
   readonly reason: string;
   /** Sentence for users, with the fix. */
   readonly message: string;
@@ -14,7 +14,7 @@ export interface CredentialsRefusal {
 /** Credentials from a cluster's Secret, or the reason that they are unavailable; from the operator. */
 export type ClusterCredentials =
   | { readonly ok: true; readonly username: string; readonly password: string }
-  | ({ readonly ok: false } & CredentialsRefusal);
+  | ({ readonly ok: false } & CredentialsRejection);
 
 /** Credentials in `backendState`. */
 export interface ConfiguredCredentials {
@@ -35,7 +35,7 @@ export interface CredentialSources {
   /** Credentials of the Secret that a cluster names, by registry name, for checks at a URL; null without a Secret. */
   readonly ofCluster: (cluster: string, proxyTo: string) => Promise<ClusterCredentials | null>;
   /** Called at each check with the reason for not sending credentials, or null. */
-  readonly report: (cluster: string, refusal: CredentialsRefusal | null) => void;
+  readonly report: (cluster: string, rejection: CredentialsRejection | null) => void;
 }
 
 export interface CredentialsTarget extends Pick<ClusterEntry, 'name' | 'origin' | 'tls'> {
@@ -54,7 +54,7 @@ export type CredentialsLookup =
       readonly lasting: boolean;
       readonly reason: string;
       /** For the condition; null while unknown. */
-      readonly refusal: CredentialsRefusal | null;
+      readonly rejection: CredentialsRejection | null;
     };
 
 /**
@@ -82,8 +82,8 @@ export async function findCredentials(
     return rejection({ reason: 'NoCredentials', message });
   }
   const isTrusted = sources.trustsResources || target.origin === 'row';
-  const refusal = configuredRefusal(configured, target, isTrusted);
-  if (refusal !== null) return rejection(refusal);
+  const rejected = configuredRejection(configured, target, isTrusted);
+  if (rejected !== null) return rejection(rejected);
   const { username, password } = configured;
   return { credentials: { username, password, from: 'backendState' } };
 }
@@ -92,11 +92,11 @@ export async function findCredentials(
  * Returns the reason that `backendState` may not be sent to a cluster; null if it may (docs/health.md#credentials). A
  * resource cannot extend the allowed hosts: its author could send it to their own host.
  */
-function configuredRefusal(
+function configuredRejection(
   { password, allowedHosts }: ConfiguredCredentials,
   { proxyTo, type, configuredType, tls }: CredentialsTarget,
   isTrusted: boolean,
-): CredentialsRefusal | null {
+): CredentialsRejection | null {
   // A name without a password proves nothing to an engine, and is no secret.
   if (password === '') return null;
   const host = hostOf(proxyTo);
@@ -123,12 +123,12 @@ function configuredRefusal(
   return { reason: 'CertificateNotVerified', message };
 }
 
-function rejection({ reason, message }: CredentialsRefusal, lasting = true): CredentialsLookup {
-  return { credentials: null, lasting, reason: message, refusal: { reason, message } };
+function rejection({ reason, message }: CredentialsRejection, lasting = true): CredentialsLookup {
+  return { credentials: null, lasting, reason: message, rejection: { reason, message } };
 }
 
 function unknown(reason: string): CredentialsLookup {
-  return { credentials: null, lasting: false, reason, refusal: null };
+  return { credentials: null, lasting: false, reason, rejection: null };
 }
 
 /** The value of a promise; 'aborted' if the signal comes first. The signal is of one check, which ends soon. */

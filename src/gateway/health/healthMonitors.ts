@@ -300,7 +300,7 @@ export class ClusterMonitor {
       credentials.report(name, null);
       return await kind.check(target, stored.credentials, signal);
     }
-    if (stored.refusal !== null) credentials.report(name, stored.refusal);
+    if (stored.rejection !== null) credentials.report(name, stored.rejection);
     return { health: stored.lasting ? 'UNHEALTHY' : 'inconclusive', reason: stored.reason };
   }
 

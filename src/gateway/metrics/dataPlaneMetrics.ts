@@ -144,7 +144,7 @@ export class DataPlaneMetrics {
   readonly #clusterDurations: ClusterDurations;
   readonly #kinds = new Map<RequestKind, KindCounts>();
   readonly #submissions: Tally;
-  readonly #refusals: Counter<'reason'>;
+  readonly #rejections: Counter<'reason'>;
   readonly #retries: Counter<'cluster'>;
   readonly #errors: Counter<'cluster' | 'type'>;
   readonly #lookups: LocalCounter<'source'>;
@@ -171,7 +171,7 @@ export class DataPlaneMetrics {
       help: 'Queries submitted (POST on a statement path).',
       registers,
     }).tally({});
-    this.#refusals = new Counter({
+    this.#rejections = new Counter({
       name: 'engine_gateway_refusals_total',
       help: 'Requests that the gateway refused itself, by reason (docs/routing.md#refusals).',
       labelNames: ['reason'],
@@ -241,8 +241,8 @@ export class DataPlaneMetrics {
     this.#submissions.count += 1;
   }
 
-  refusal(reason: RefusalReason): void {
-    this.#refusals.inc({ reason });
+  countRejection(reason: RefusalReason): void {
+    this.#rejections.inc({ reason });
   }
 
   retry(cluster: string): void {

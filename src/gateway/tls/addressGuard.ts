@@ -36,10 +36,10 @@ export class AddressGuard {
    * Returns the reason that a host is rejected, before its name is resolved, or null.
    * @param host a name or an address; an IPv6 address with or without brackets
    */
-  refusal(host: string): AddressRejected | null {
+  rejection(host: string): AddressRejected | null {
     const plain = isIP(host) === 6 ? `[${host}]` : host;
-    const refusal = this.#addresses.hostRefusal(plain);
-    return refusal === null ? null : new AddressRejected(`address not allowed: ${host} ${refusal}`);
+    const rejection = this.#addresses.hostRejection(plain);
+    return rejection === null ? null : new AddressRejected(`address not allowed: ${host} ${rejection}`);
   }
 
   /** `lookup` of `net.connect`: only allowed addresses; an error if a name has no others. */
@@ -50,14 +50,14 @@ export class AddressGuard {
         return;
       }
       const addresses = this.#addresses;
-      const allowed = resolution.filter(({ address }) => addresses.refusal(address) === null);
+      const allowed = resolution.filter(({ address }) => addresses.rejection(address) === null);
       const [first] = allowed;
       if (first === undefined) {
         const [rejected] = resolution;
         const why =
           rejected === undefined
             ? 'has no address'
-            : `is ${rejected.address}, which ${addresses.refusal(rejected.address)}`;
+            : `is ${rejected.address}, which ${addresses.rejection(rejected.address)}`;
         callback(new AddressRejected(`address not allowed: ${name} ${why}`), '');
       } else if (options.all === true) callback(null, allowed);
       else callback(null, first.address, first.family);

@@ -76,7 +76,7 @@ export class ClusterTls {
       { readonly options: TlsConnection; readonly connect: buildConnector.connector }
     >();
     return (target, callback) => {
-      const rejection = guard?.refusal(target.hostname) ?? null;
+      const rejection = guard?.rejection(target.hostname) ?? null;
       if (rejection !== null) {
         queueMicrotask(() => callback(rejection, null));
         return;

@@ -134,7 +134,7 @@ export class ClientCertificates {
       const why = `its names cannot be read (${error instanceof Error ? error.message : String(error)})`;
       return rejection(`The client certificate stands for no user: ${why}.`);
     }
-    if ('refusal' in mapped) return rejection(`The client certificate stands for no user: ${mapped.refusal}.`);
+    if ('rejection' in mapped) return rejection(`The client certificate stands for no user: ${mapped.rejection}.`);
     const { validFromDate, validToDate } = certificate;
     const result = { kind: 'user', user: mapped.user, evidence: byCertificate(names) } as const;
     return { result, from: validFromDate.getTime(), until: validToDate.getTime() };

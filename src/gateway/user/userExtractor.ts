@@ -315,7 +315,7 @@ export function userAndQueryAnalyzer(
       const mapped = mapping === null ? claimed : after(claimed, (one) => mapping.of(one));
       if (sources === null) return mapped;
       return after(mapped, (one) =>
-        one.refusal === undefined ? sources.of(one, { headers, address: socket.remoteAddress }) : one,
+        one.rejection === undefined ? sources.of(one, { headers, address: socket.remoteAddress }) : one,
       );
     }, withoutUser);
   return {

@@ -16,7 +16,7 @@ import { userName } from './credentials.ts';
 import { EvidentUser, type UserEvidence } from './userExtractor.ts';
 
 /** The user of a name or a certificate, or the reason of a rejection: a clause for users. */
-export type MappedUser = { readonly user: string } | { readonly refusal: string };
+export type MappedUser = { readonly user: string } | { readonly rejection: string };
 
 export interface MappingRule {
   readonly pattern: JavaPattern;
@@ -74,22 +74,22 @@ export function mappedUser(rules: readonly MappingRule[], identity: string): Map
   try {
     for (const rule of rules) {
       if (!rule.pattern.matches(identity, evaluation)) continue;
-      if (!rule.allow) return { refusal: 'it is not allowed' };
+      if (!rule.allow) return { rejection: 'it is not allowed' };
       const user = rule.pattern.replace(identity, rule.user, true, evaluation).trim();
-      if (user === '') return { refusal: 'the rule that matches it gives an empty user' };
+      if (user === '') return { rejection: 'the rule that matches it gives an empty user' };
       return checkedUser(rule.case === 'keep' ? user : rule.case === 'lower' ? user.toLowerCase() : user.toUpperCase());
     }
   } catch (error) {
-    if (error instanceof EvaluationError) return { refusal: `it cannot be mapped: ${error.message}` };
+    if (error instanceof EvaluationError) return { rejection: `it cannot be mapped: ${error.message}` };
     throw error;
   }
-  return { refusal: 'no rule for users matches it' };
+  return { rejection: 'no rule for users matches it' };
 }
 
 /** Checks a mapped user. Names go into headers and tokens: values with a special meaning there are invalid. */
 export function checkedUser(user: string): MappedUser {
   const name = userName(user);
-  return name === null ? { refusal: 'its name is empty, too long or has control characters' } : { user: name };
+  return name === null ? { rejection: 'its name is empty, too long or has control characters' } : { user: name };
 }
 
 /** Rules of a file in Trino's form: `{"rules": [{"pattern": …, "user": …, "allow": …, "case": …}]}`. */
@@ -218,7 +218,7 @@ export class MappedUsers {
 
   #asMapped(user: RequestUser, from: string, evidence: UserEvidence): RequestUser {
     const mapped = this.#mapped(from);
-    if ('refusal' in mapped) return { user: null, userInfo: null, refusal: refusalText(from, mapped.refusal) };
+    if ('rejection' in mapped) return { user: null, userInfo: null, rejection: rejectionText(from, mapped.rejection) };
     const mapping = { from, isForwarded: this.rewritesHeader && evidence.isVerified };
     return user instanceof EvidentUser
       ? new EvidentUser(mapped.user, evidence, mapping)
@@ -228,14 +228,14 @@ export class MappedUsers {
   ofCertificate(user: string): string {
     if (!this.rewritesHeader || !this.#sources.has('certificate')) return user;
     const mapped = this.#mapped(user);
-    return 'refusal' in mapped ? user : mapped.user;
+    return 'rejection' in mapped ? user : mapped.user;
   }
 
   /** The name of an API caller's queries; null if no rule accepts the name. */
   ofLogin(name: string): string | null {
     if (!this.#sources.has('login')) return name;
     const mapped = this.#mapped(name);
-    return 'refusal' in mapped ? null : mapped.user;
+    return 'rejection' in mapped ? null : mapped.user;
   }
 
   #mapped(name: string): MappedUser {
@@ -272,7 +272,7 @@ function sourceOf({ source }: UserEvidence): string {
   return source === 'exchange' || source === 'tokenReview' ? 'bearer' : source;
 }
 
-function refusalText(name: string, why: string): string {
+function rejectionText(name: string, why: string): string {
   const shown = name.length > MAX_SHOWN_LENGTH ? `${name.slice(0, MAX_SHOWN_LENGTH)}…` : name;
   return `The user ${JSON.stringify(shown)} is refused by the user mapping of the gateway: ${why}.`;
 }
@@ -313,7 +313,7 @@ export async function openUserMapping(settings: UserMappingSettings, names: Prod
   }
   return (certificate) => {
     const [identity] = certificateValues(certificate, field);
-    if (identity === undefined) return { refusal: `it has no ${field}, which users are taken from` };
+    if (identity === undefined) return { rejection: `it has no ${field}, which users are taken from` };
     return mappedUser(rules, identity);
   };
 }
@@ -372,8 +372,8 @@ function byExpression(source: string, names: ProductNames): UserMapping {
   }
   return (certificate) => {
     const result = expression.run(valuesOf(certificate));
-    if ('failure' in result) return { refusal: `${SECTION}.${key} fails for it: ${result.failure}` };
-    return result.text === null ? { refusal: `${SECTION}.${key} gives no user for it` } : checkedUser(result.text);
+    if ('failure' in result) return { rejection: `${SECTION}.${key} fails for it: ${result.failure}` };
+    return result.text === null ? { rejection: `${SECTION}.${key} gives no user for it` } : checkedUser(result.text);
   };
 }
 

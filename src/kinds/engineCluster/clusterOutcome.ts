@@ -55,7 +55,7 @@ export function clusterOutcomes(
 }
 
 function nameRefusal(resource: Resource, { policy }: Pick<ClusterContext, 'policy'>): string | null {
-  return policy.trust?.nameRefusal(resource.metadata.namespace, registryNameOf(resource)) ?? null;
+  return policy.trust?.nameRejection(resource.metadata.namespace, registryNameOf(resource)) ?? null;
 }
 
 interface KnownOutcome {
@@ -138,7 +138,7 @@ function refusalOf(
     const { reason, field, message } = refusal;
     return notAccepted(reason, `spec.${field}${message}`);
   }
-  const outside = externalName === undefined ? null : policy.addresses.hostRefusal(externalName);
+  const outside = externalName === undefined ? null : policy.addresses.hostRejection(externalName);
   if (outside === null) return null;
   const message = `spec.serviceRef: the Service stands for ${externalName}, which ${outside}`;
   return { status: 'False', reason: 'AddressNotAllowed', message, final: false };

@@ -34,10 +34,10 @@ export function policyRefusal(
   namespace: string,
   { name, proxyTo, routingGroup }: { readonly name: string; readonly proxyTo: string; readonly routingGroup: string },
 ): PolicyRefusal | null {
-  const ofName = trust?.nameRefusal(namespace, name);
+  const ofName = trust?.nameRejection(namespace, name);
   if (ofName != null) return { reason: 'NameNotAllowed', field: 'name', message: `: ${ofName}` };
-  const address = addresses.urlRefusal(proxyTo);
+  const address = addresses.urlRejection(proxyTo);
   if (address !== null) return { reason: 'AddressNotAllowed', field: 'proxyTo', message: `: ${address}` };
-  const group = groups.joinRefusal(namespace, routingGroup);
+  const group = groups.joinRejection(namespace, routingGroup);
   return group === null ? null : { reason: 'GroupNotAllowed', field: 'routingGroup', message: `: ${group}` };
 }

@@ -102,7 +102,7 @@ const defaultAddresses = new ClusterAddresses({ allowed: [], loopback: true });
  */
 function clusterFindings({ spec }: CheckedManifest): readonly ManifestFinding[] {
   const findings = groupFindings(spec.routingGroup, 'spec.routingGroup');
-  const refusal = typeof spec.proxyTo === 'string' ? defaultAddresses.urlRefusal(spec.proxyTo) : null;
+  const refusal = typeof spec.proxyTo === 'string' ? defaultAddresses.urlRejection(spec.proxyTo) : null;
   if (refusal !== null) {
     findings.push({ severity: 'warning', message: `spec.proxyTo: ${refusal}`, at: 'spec.proxyTo' });
   }

@@ -115,7 +115,7 @@ function discoveryOutcome(resource: Resource, { policy, discoveries }: ProgramSe
   if (discoveries === undefined) return outcome(notAccepted('DiscoveryUnsupported', UNSUPPORTED));
   const spec = resource.spec as EngineClusterDiscoverySpec;
   const { routingGroup } = spec.template;
-  const message = routingGroup === undefined ? null : policy.groups.joinRefusal(namespace, routingGroup);
+  const message = routingGroup === undefined ? null : policy.groups.joinRejection(namespace, routingGroup);
   if (message !== null) return outcome(groupNotAllowed({ field: 'template.routingGroup', message }));
   return outcome(accepted('the discovery is valid'), spec);
 }
@@ -194,7 +194,7 @@ export function discoveredCluster(
     throw new ServiceNotUsable('NoRoutingGroup', `it has no ${source}, and template.routingGroup is not set`);
   }
   // Both the namespace of the discovery and that of the Service may have clusters in it.
-  const message = groups.joinRefusal(own, routingGroup) ?? groups.joinRefusal(namespace, routingGroup);
+  const message = groups.joinRejection(own, routingGroup) ?? groups.joinRejection(namespace, routingGroup);
   if (message !== null) throw new ServiceNotUsable('GroupNotAllowed', message);
   const isNamedHttps = /^https(-|$)/.test(port.name) || port.appProtocol.toLowerCase() === 'https';
   const isHttps = scheme === undefined ? isNamedHttps : scheme === 'https';

@@ -120,7 +120,7 @@ function limitMatch({ match = {} }: QueryLimitSpec, bindings: GroupBindings, nam
     groups: matches(match.groups),
     sources: matches(match.sources),
     routingGroups: isBound
-      ? (group) => routingGroups?.(group) !== false && bindings.denyRefusal(namespace, group) === null
+      ? (group) => routingGroups?.(group) !== false && bindings.denyRejection(namespace, group) === null
       : routingGroups,
   };
 }
@@ -141,7 +141,7 @@ function namedGroups({ match = {} }: QueryLimitSpec): readonly string[] {
 /** Returns the reason that a namespace may not declare a limit (docs/resources.md#several-teams); null if it may. */
 export function limitRefusal(bindings: GroupBindings, namespace: string, spec: QueryLimitSpec): GroupRefusal | null {
   for (const group of namedGroups(spec)) {
-    const refusal = bindings.denyRefusal(namespace, group);
+    const refusal = bindings.denyRejection(namespace, group);
     if (refusal !== null) return { field: 'match.routingGroups', message: refusal };
   }
   if (bindings.deniable(namespace) !== 'none') return null;

@@ -47,7 +47,7 @@ const MAX_WARNINGS = 3;
 export function groupsProgram({ policy, ownDatabase = null }: ProgramSettings): KindProgram {
   const versions = new PolicyVersions<Judged>();
   const judge = (resource: Resource): GroupsOutcome => {
-    const refusal = policy.trust?.refusal(resource.metadata.namespace) ?? null;
+    const refusal = policy.trust?.rejection(resource.metadata.namespace) ?? null;
     if (refusal !== null) return { ...outcomeOf(resource), ...rejection('NamespaceNotTrusted', refusal) };
     return { ...outcomeOf(resource), ...versions.of(resource, '', () => judgedSpec(resource.spec, ownDatabase)) };
   };

@@ -128,10 +128,10 @@ export function groupRefusal(
   namespace: string,
   { name, fallbacks }: Pick<GroupPolicy, 'name' | 'fallbacks'>,
 ): GroupRefusal | null {
-  const join = bindings.joinRefusal(namespace, name);
+  const join = bindings.joinRejection(namespace, name);
   if (join !== null) return { field: 'name', message: join };
   for (const [index, fallback] of fallbacks.entries()) {
-    const route = bindings.routeRefusal(namespace, fallback);
+    const route = bindings.routeRejection(namespace, fallback);
     if (route !== null) return { field: `fallbacks[${index}]`, message: route };
   }
   return null;

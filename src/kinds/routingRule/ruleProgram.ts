@@ -66,7 +66,7 @@ export class RuleProgram implements KindProgram {
       last !== null && last.rights === version && sameRules(last.rules, rules) && isDeepStrictEqual(last.file, file);
     if (same && this.#compiled !== null) return this.#compiled;
     this.#lastCompile = { rules, file, rights: version };
-    const refusalOf = ({ metadata }: Resource): string | null => trust?.refusal(metadata.namespace) ?? null;
+    const refusalOf = ({ metadata }: Resource): string | null => trust?.rejection(metadata.namespace) ?? null;
     const trusted: readonly Resource[] = rules.filter((rule) => refusalOf(rule) === null);
     const compiled = compiler.compile(trusted as readonly RoutingRule[], file, rights);
     const reports = new Map(compiled.reports);

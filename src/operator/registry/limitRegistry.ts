@@ -173,9 +173,9 @@ function rank({ declared }: InventoryGroup): number {
 }
 
 /** Rejects what would be stored and then not accepted. */
-function mustBeAllowed(refusal: GroupRefusal | null): void {
-  if (refusal === null) return;
-  const { field, message } = refusal;
+function mustBeAllowed(rejection: GroupRefusal | null): void {
+  if (rejection === null) return;
+  const { field, message } = rejection;
   throw field === null
     ? new GatewayError('EG_IMPOSSIBLE', message)
     : new GatewayError('EG_IMPOSSIBLE', `${field}: ${message}`, { field });

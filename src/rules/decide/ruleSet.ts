@@ -235,7 +235,7 @@ export class CompiledRuleSet implements RuleSet {
     if (rights === null || namespace === null) return;
     const group = result.groupPut;
     if (typeof group !== 'string' || group === '') return;
-    const message = rights.groupRefusal(namespace, group);
+    const message = rights.groupRejection(namespace, group);
     if (message !== null) throw resultFailure(rule, message, rule.actions.at(-1)?.field ?? 'condition');
   }
 
@@ -303,7 +303,7 @@ export class CompiledRuleSet implements RuleSet {
       if (rights === null || name === undefined || deny === undefined || deny === null) continue;
       const refusal = isUnknown
         ? `the routing group is not known to rules, and namespace ${namespace} may deny queries to some groups only`
-        : rights.denyRefusal(namespace, cluster, group);
+        : rights.denyRejection(namespace, cluster, group);
       const isStopped = draft.denied !== null || draft.rejected !== null;
       if (refusal !== null || isStopped) draft.trace.note(number, 'skipped', { error: refusal ?? error });
       else {

@@ -65,9 +65,9 @@ describe.skipIf(!hasOpenssl)('users of certificates', () => {
     ['an alternative name', byField('SAN_URI', '.*/sa/(.*)'), { user: 'etl' }],
     ['an address', byField('SAN_EMAIL', '(.*)@b\\.example'), { user: 'ann' }],
     ['a host', byField('SAN_DNS'), { user: 'a.example' }],
-    ['what it has not', byField('UID'), { refusal: 'it has no UID, which users are taken from' }],
-    ['another one', byField('CN', '(.*)@example\\.com'), { refusal: 'no rule for users matches it' }],
-    ['an empty group', byField('CN', '()ann'), { refusal: 'the rule that matches it gives an empty user' }],
+    ['what it has not', byField('UID'), { rejection: 'it has no UID, which users are taken from' }],
+    ['another one', byField('CN', '(.*)@example\\.com'), { rejection: 'no rule for users matches it' }],
+    ['an empty group', byField('CN', '()ann'), { rejection: 'the rule that matches it gives an empty user' }],
     ['an expression', byExpression('certificate.CN.toUpperCase() + "@" + certificate.O'), { user: 'ANN@Example' }],
     ['an expression of lists', byExpression('certificate.uris[0].split("/")[6]'), { user: 'etl' }],
     ['an expression for none', byExpression('certificate.OU == "x" ? certificate.CN : null'), expect.anything()],
@@ -75,7 +75,7 @@ describe.skipIf(!hasOpenssl)('users of certificates', () => {
       'an expression that fails',
       byExpression('certificate.UID'),
       {
-        refusal:
+        rejection:
           'requestAnalyzerConfig.clientCertificateUserExpression fails for it: the map has no key UID; .get("UID") gives null instead',
       },
     ],
@@ -83,7 +83,7 @@ describe.skipIf(!hasOpenssl)('users of certificates', () => {
       'an expression without end',
       byExpression('while (true) { }'),
       {
-        refusal:
+        rejection:
           "requestAnalyzerConfig.clientCertificateUserExpression fails for it: the request's budget of 10000 steps is used up",
       },
     ],
@@ -103,7 +103,7 @@ describe.skipIf(!hasOpenssl)('users of certificates', () => {
   test('names that could mean something else in a header are none', async () => {
     const mapping = await open(byField('SAN_URI'));
     const long = certificateNames(issued('/CN=x', [`URI:${'a'.repeat(2000)}`]));
-    expect(mapping(long)).toEqual({ refusal: 'its name is empty, too long or has control characters' });
+    expect(mapping(long)).toEqual({ rejection: 'its name is empty, too long or has control characters' });
   });
 
   const fileWith = (value: unknown) => {
@@ -123,10 +123,10 @@ describe.skipIf(!hasOpenssl)('users of certificates', () => {
       mapping(certificateNames(issued(subject))),
     );
     expect(users).toEqual([
-      { refusal: 'it is not allowed' },
+      { rejection: 'it is not allowed' },
       { user: 'U-ANN' },
       { user: 'bob' },
-      { refusal: 'no rule for users matches it' },
+      { rejection: 'no rule for users matches it' },
     ]);
   });
 

@@ -184,12 +184,12 @@ describe('routing groups that are bound to namespaces', () => {
     ['other', 'anything', false, false],
     ['other', '__proto__', false, false],
   ])('%s and %s: join %s, route %s', (namespace, group, join, route) => {
-    expect(bindings.joinRefusal(namespace, group) === null).toBe(join);
-    expect(bindings.routeRefusal(namespace, group) === null).toBe(route);
+    expect(bindings.joinRejection(namespace, group) === null).toBe(join);
+    expect(bindings.routeRejection(namespace, group) === null).toBe(route);
   });
 
   test('without any entry every group is open', () => {
-    expect(new GroupBindings({}).joinRefusal('other', 'etl')).toBeNull();
+    expect(new GroupBindings({}).joinRejection('other', 'etl')).toBeNull();
     expect(new GroupBindings({}).areOpen).toBe(true);
     expect(bindings.areOpen).toBe(false);
   });

@@ -102,13 +102,13 @@ describe('hosts of clusters', () => {
     ['https://10.1.2.3', null],
     ['nonsense', null],
   ])('%s: %s', (url, words) => {
-    const refusal = strict.urlRefusal(url);
+    const refusal = strict.urlRejection(url);
     if (words === null) expect(refusal).toBeNull();
     else expect(refusal).toContain(words);
   });
 
   test('a refusal names the key that allows the address', () => {
-    expect(strict.urlRefusal('http://169.254.1.1')).toBe(
+    expect(strict.urlRejection('http://169.254.1.1')).toBe(
       '169.254.1.1 is a link-local address; add 169.254.1.1 to resources.allowedAddresses if a cluster is there',
     );
   });
@@ -132,6 +132,6 @@ describe('hosts of clusters', () => {
     [['0.0.0.0/0', '::/0'], true, 'http://0.0.0.0', false],
     [['0.0.0.0/0'], false, 'http://169.254.169.254', true],
   ])('allowed %j, loopback %s: %s is allowed: %s', (allowed, loopback, url, expected) => {
-    expect(new ClusterAddresses({ allowed, loopback }).urlRefusal(url) === null).toBe(expected);
+    expect(new ClusterAddresses({ allowed, loopback }).urlRejection(url) === null).toBe(expected);
   });
 });

@@ -63,7 +63,7 @@ export class KubernetesSource extends ResourceSource {
   #takingOwnStatus = false;
   readonly #clock: Clock;
   /** The last refusal of a status by an API server that is unavailable, and the monotonic milliseconds before which none is sent. */
-  #statusPause: { readonly until: number; readonly refusal: GatewayError } | null = null;
+  #statusPause: { readonly until: number; readonly rejection: GatewayError } | null = null;
 
   constructor(options: KubernetesSourceOptions) {
     super();
@@ -272,8 +272,8 @@ export class KubernetesSource extends ResourceSource {
       this.#statusPause = null;
       return;
     }
-    const { message, code } = pause.refusal;
-    throw new GatewayError(code, message, { retryAfterSeconds: Math.ceil(waitMs / 1_000), cause: pause.refusal });
+    const { message, code } = pause.rejection;
+    throw new GatewayError(code, message, { retryAfterSeconds: Math.ceil(waitMs / 1_000), cause: pause.rejection });
   }
 
   protected async writeStatus(key: ResourceKey, uid: string, status: ResourceStatus): Promise<void> {
@@ -290,11 +290,11 @@ export class KubernetesSource extends ResourceSource {
       // Gone, or changed: what the watch brings is looked at again.
       if (kubeCode(error) === 404 || kubeCode(error) === 409) throw new VersionConflict(key);
       if (!isUnavailable(error)) throw writeError(error, key);
-      const refusal = unavailable(error);
+      const rejection = unavailable(error);
       // The others that wait would be rejected as well.
-      const until = this.#clock.monotonic() + (refusal.retryAfterSeconds ?? 0) * 1_000;
-      this.#statusPause = { until, refusal };
-      throw refusal;
+      const until = this.#clock.monotonic() + (rejection.retryAfterSeconds ?? 0) * 1_000;
+      this.#statusPause = { until, rejection };
+      throw rejection;
     }
   }
 
