@@ -4,15 +4,15 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 
 /** A value made of files; another one after each change of the files. */
-export interface Followed<T> {
+export interface FileWatch<T> {
   readonly current: T;
   stop(): void;
 }
 
-/** Followed files that can be read before their interval is over. */
-export interface FollowedFiles<T> extends Followed<T> {
+/** Files that can be read before their interval is over. */
+export interface RefreshableFileWatch<T> extends FileWatch<T> {
   /** Reads the files now. Never rejects. */
-  look(): Promise<void>;
+  refresh(): Promise<void>;
 }
 
 /** Time after which files that are not complete are read again. */
@@ -33,7 +33,7 @@ export async function followFiles<T, C>(
   report: (problem: string | null, current: T) => void,
   refreshTime: number,
   watching: (onEvent: () => void) => FSWatcher | null = () => null,
-): Promise<FollowedFiles<T>> {
+): Promise<RefreshableFileWatch<T>> {
   let used: { readonly contents: C; readonly value: T } | undefined;
   let candidate: { readonly contents: C; readonly at: number } | undefined;
   const take = async (): Promise<'same' | 'changed' | 'incomplete'> => {
@@ -51,7 +51,7 @@ export async function followFiles<T, C>(
   let problem: string | null = null;
   let isStopped = false;
   let timer: NodeJS.Timeout | undefined;
-  const lookOnce = async (): Promise<void> => {
+  const refreshOnce = async (): Promise<void> => {
     isQueued = false;
     clearTimeout(timer);
     const taken = await take().catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))));
@@ -59,24 +59,24 @@ export async function followFiles<T, C>(
     if (isStopped) return;
     if (taken === 'changed' || reason !== problem) report(reason, current());
     problem = reason;
-    timer = setTimeout(look, taken === 'incomplete' ? RETRY_MS : refreshTime).unref();
+    timer = setTimeout(refresh, taken === 'incomplete' ? RETRY_MS : refreshTime).unref();
   };
   let turn = Promise.resolve();
   let isQueued = false;
-  /** Events that come while the files are read lead to one more look. */
-  const look = (): Promise<void> => {
-    if (!isQueued && !isStopped) turn = turn.then(lookOnce);
+  /** Events that come while the files are read lead to one more reading. */
+  const refresh = (): Promise<void> => {
+    if (!isQueued && !isStopped) turn = turn.then(refreshOnce);
     isQueued = true;
     return turn;
   };
-  const watcher = watching(look);
+  const watcher = watching(refresh);
   // A change between the first reading and the begin of the watch has no event.
-  timer = setTimeout(look, watcher === null ? refreshTime : 0).unref();
+  timer = setTimeout(refresh, watcher === null ? refreshTime : 0).unref();
   return {
     get current() {
       return current();
     },
-    look,
+    refresh,
     stop() {
       isStopped = true;
       clearTimeout(timer);

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import type { Logger } from 'pino';
 import { Counter, Gauge, type Registry } from 'prom-client';
-import { type Followed, followFiles } from '../../config/followedFiles.ts';
+import { type FileWatch, followFiles } from '../../config/followedFiles.ts';
 import { certificatesIn, certificatesProblem } from '../../model/certificates.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { isJavaKeyStore, keyStoreConversion, trustStoreConversion } from '../../model/javaKeyStore.ts';
@@ -135,7 +135,7 @@ export class TlsMetrics {
 }
 
 /** Followed certificate files; `current` is another object after each change. */
-export interface TlsWatch extends Followed<TlsMaterial> {
+export interface TlsWatch extends FileWatch<TlsMaterial> {
   onChange(listener: (material: TlsMaterial) => void): void;
 }
 

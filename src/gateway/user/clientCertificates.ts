@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { LRUCache } from 'lru-cache';
-import type { Followed } from '../../config/followedFiles.ts';
+import type { FileWatch } from '../../config/followedFiles.ts';
 import { type CertificateNames, certificateNames } from '../../model/certificateNames.ts';
 import type { Clock } from '../../model/clock.ts';
 import { growingTo } from '../../model/growingCache.ts';
@@ -59,7 +59,7 @@ const verdicts: Readonly<Record<string, string>> = {
  * (docs/client-certificates.md).
  */
 export class ClientCertificates {
-  readonly #followed: Pick<Followed<UserMapping>, 'current'>;
+  readonly #watch: Pick<FileWatch<UserMapping>, 'current'>;
   readonly #header: { readonly name: string; readonly isProxy: TrustPeer } | null;
   readonly #clock: Clock;
   #mapping: UserMapping;
@@ -71,11 +71,11 @@ export class ClientCertificates {
    * @param header `server.clientCertificateHeader` with its trusted proxies; null: only certificates of connections count
    */
   constructor(
-    mapping: Pick<Followed<UserMapping>, 'current'>,
+    mapping: Pick<FileWatch<UserMapping>, 'current'>,
     header: { readonly name: string; readonly isProxy: TrustPeer } | null,
     clock: Clock,
   ) {
-    this.#followed = mapping;
+    this.#watch = mapping;
     this.#header = header;
     this.#clock = clock;
     this.#mapping = mapping.current;
@@ -84,8 +84,8 @@ export class ClientCertificates {
   /** The user of a request's certificate. Never throws. */
   of(request: IncomingMessage): CertificateUser {
     const header = this.#header;
-    if (this.#mapping !== this.#followed.current) {
-      this.#mapping = this.#followed.current;
+    if (this.#mapping !== this.#watch.current) {
+      this.#mapping = this.#watch.current;
       this.#connections = new WeakMap();
       this.#headers.clear();
     }

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
-import { type Followed, followFiles } from '../../config/followedFiles.ts';
+import { type FileWatch, followFiles } from '../../config/followedFiles.ts';
 import { type CertificateNames, nameText } from '../../model/certificateNames.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { growingTo } from '../../model/growingCache.ts';
@@ -58,7 +58,7 @@ export async function followMapping<T>(
   open: () => Promise<T>,
   refreshTime: number,
   logger: Logger,
-): Promise<Followed<T>> {
+): Promise<FileWatch<T>> {
   if (file === null) return { current: await open(), stop: () => undefined };
   const text = () => readFile(file, 'utf8').catch(() => null);
   const report = (reason: string | null) => {
@@ -171,7 +171,7 @@ const MAX_NAMES = 10_000;
 const MAX_SHOWN_LENGTH = 200;
 
 export class MappedUsers {
-  readonly #rules: Followed<readonly MappingRule[]>;
+  readonly #rules: FileWatch<readonly MappingRule[]>;
   readonly #sources: ReadonlySet<string>;
   /** True if clusters receive the mapped names of verified users. */
   readonly rewritesHeader: boolean;
@@ -179,7 +179,7 @@ export class MappedUsers {
   #remembered: readonly MappingRule[];
 
   constructor(
-    rules: Followed<readonly MappingRule[]>,
+    rules: FileWatch<readonly MappingRule[]>,
     { sources, rewriteUserHeader }: Pick<NameMappingSettings, 'sources' | 'rewriteUserHeader'>,
   ) {
     this.#rules = rules;
@@ -328,7 +328,7 @@ export async function followUserMapping(
   names: ProductNames,
   refreshTime: number,
   logger: Logger,
-): Promise<Followed<UserMapping> | null> {
+): Promise<FileWatch<UserMapping> | null> {
   const { clientCertificateIdentityField: field, clientCertificateUserExpression: expression } = settings;
   if (field === null && expression === null) return null;
   const open = async () => (await openUserMapping(settings, names)) as UserMapping;

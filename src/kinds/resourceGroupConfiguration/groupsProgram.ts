@@ -33,9 +33,9 @@ export function isGroupsOutcome(outcome: ResourceOutcome | undefined): outcome i
   return outcome?.key.kind === RESOURCE_GROUP_CONFIGURATION;
 }
 
-type Judged = Pick<GroupsOutcome, 'acceptance' | 'declared'>;
+type SpecOutcome = Pick<GroupsOutcome, 'acceptance' | 'declared'>;
 
-const rejection = (reason: string, message: string): Judged => ({
+const rejection = (reason: string, message: string): SpecOutcome => ({
   ...{ acceptance: notAccepted(reason, message), declared: null },
 });
 
@@ -45,11 +45,11 @@ const MAX_WARNINGS = 3;
 
 /** Decides what resources declare, and which of them owns a root group: the oldest. */
 export function groupsProgram({ policy, ownDatabase = null }: ProgramSettings): KindProgram {
-  const versions = new PolicyVersions<Judged>();
-  const judge = (resource: Resource): GroupsOutcome => {
+  const versions = new PolicyVersions<SpecOutcome>();
+  const outcomeFor = (resource: Resource): GroupsOutcome => {
     const refusal = policy.trust?.rejection(resource.metadata.namespace) ?? null;
     if (refusal !== null) return { ...outcomeOf(resource), ...rejection('NamespaceNotTrusted', refusal) };
-    return { ...outcomeOf(resource), ...versions.of(resource, '', () => judgedSpec(resource.spec, ownDatabase)) };
+    return { ...outcomeOf(resource), ...versions.of(resource, '', () => checkSpec(resource.spec, ownDatabase)) };
   };
   return {
     // Applied groups are in the tables, and stay there.
@@ -58,9 +58,9 @@ export function groupsProgram({ policy, ownDatabase = null }: ProgramSettings): 
       const live = liveOf(resources).toSorted((a, b) => (isOlder(a, b) ? -1 : 1));
       const owners = new Map<string, GroupsOutcome>();
       const outcomes = live.map((resource): [string, GroupsOutcome] => {
-        const judged = judge(resource);
-        const conflict = conflictOf(judged, owners);
-        const own = conflict === null ? judged : { ...judged, ...rejection('NameConflict', conflict) };
+        const outcome = outcomeFor(resource);
+        const conflict = conflictOf(outcome, owners);
+        const own = conflict === null ? outcome : { ...outcome, ...rejection('NameConflict', conflict) };
         for (const { key } of placesOf(own)) if (!owners.has(key)) owners.set(key, own);
         return [keyTextOf(resource), own.paused ? { ...own, declared: null } : own];
       });
@@ -70,7 +70,7 @@ export function groupsProgram({ policy, ownDatabase = null }: ProgramSettings): 
   };
 }
 
-function judgedSpec(value: unknown, ownDatabase: string | null): Judged {
+function checkSpec(value: unknown, ownDatabase: string | null): SpecOutcome {
   const { spec, problems, warnings } = checkGroupsSpec(value, MAX_COMPARED_SELECTORS);
   if (spec === null) return rejection('InvalidSpec', problemText(problems));
   const listed = warnings.slice(0, MAX_WARNINGS).map(({ field, message }) => `${field} ${message}`);

@@ -21,7 +21,7 @@ import { batches } from '../../store/columns.ts';
 import { startJob } from '../../store/job.ts';
 import type { Leadership } from '../leadership/leadership.ts';
 import type { KubernetesComponents, OperatorOptions } from '../operatorOptions.ts';
-import { DeletionGuard, type HeldDeletions, type OtherLosses } from '../reconcile/deletionGuard.ts';
+import { DeletionGuard, type DeletionHold, type OtherLosses } from '../reconcile/deletionGuard.ts';
 import { digestOfJson, type ResourceWrites } from '../registry/resourceWrites.ts';
 import { VersionConflict } from '../sources/source.ts';
 
@@ -82,7 +82,7 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
     return this.#scans.get(uid)?.report ?? null;
   }
 
-  get losses(): readonly HeldDeletions[] {
+  get losses(): readonly DeletionHold[] {
     return [...this.#scans.values()].flatMap(({ guard }) => guard.held);
   }
 
@@ -116,7 +116,7 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
     let pauseMs = COLLECT_MS;
     for (const { spec, paused, resource } of discoveries) {
       // Clusters of one that is paused or not accepted stay as they are.
-      if (spec === null || paused || (await this.#look(resource, spec, writes))) continue;
+      if (spec === null || paused || (await this.#scan(resource, spec, writes))) continue;
       this.request();
       pauseMs = RETRY_MS;
     }
@@ -124,7 +124,7 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
   }
 
   /** Looks at the Services of a discovery, writes and removes its clusters while this replica leads, and reports; false if something failed. */
-  async #look(resource: Resource, spec: EngineClusterDiscoverySpec, writes: ResourceWrites): Promise<boolean> {
+  async #scan(resource: Resource, spec: EngineClusterDiscoverySpec, writes: ResourceWrites): Promise<boolean> {
     const { discoveryNamespaces = [], deletionGuard: settings, clock, logger } = this.#options;
     const { uid, namespace, name: discovery } = resource.metadata;
     const scan = this.#scans.getOrInsertComputed(uid, () => {

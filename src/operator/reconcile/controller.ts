@@ -27,7 +27,7 @@ import type { Store } from '../../store/store.ts';
 import type { Leadership } from '../leadership/leadership.ts';
 import { annotate, FencedWrite, type ResourceSource, VersionConflict } from '../sources/source.ts';
 import { resourceOfStored } from '../sources/storedResource.ts';
-import type { DeletionGuardSettings, HeldDeletions, OtherLosses } from './deletionGuard.ts';
+import type { DeletionGuardSettings, DeletionHold, OtherLosses } from './deletionGuard.ts';
 import type { ExternalChanges } from './externalChanges.ts';
 import type { GroupApplier } from './groupApplier.ts';
 import type { OperatorMetrics } from './metrics.ts';
@@ -149,7 +149,7 @@ export class Controller {
       source.onState(() => this.scheduleRefresh()),
       leadership.onChange(() => {
         this.#enqueueAll();
-        this.#options.effects?.look();
+        this.#options.effects?.compare();
       }),
       statusLeadership?.onChange(() => this.#enqueueAll()) ?? (() => undefined),
       services.onChange(() => this.scheduleRefresh()),
@@ -232,7 +232,7 @@ export class Controller {
   }
 
   /** Losses of most resources of a kind that are routed until they are confirmed. */
-  get heldDeletions(): readonly HeldDeletions[] {
+  get heldDeletions(): readonly DeletionHold[] {
     return [...this.#resources.loss, ...(this.#options.otherLosses?.losses ?? [])];
   }
 
@@ -434,7 +434,7 @@ export class Controller {
     if (this.#resources.fromSource && !this.#wasFromSource) {
       this.#wasFromSource = true;
       this.#enqueueAll();
-      this.#options.effects?.look();
+      this.#options.effects?.compare();
     }
     if (this.#resources.isSuspicious) this.#forgiveDeletions();
     const heldKinds = this.#resources.loss.map(({ kind }) => kind).join();

@@ -21,7 +21,7 @@ export interface DeletionGuardSettings {
 }
 
 /** A loss in one namespace that is not believed yet. */
-export interface HeldDeletions {
+export interface DeletionHold {
   readonly kind: Kind;
   readonly namespace: string;
   /** Resources that are missing in the source and still routed. */
@@ -38,7 +38,7 @@ export interface HeldDeletions {
 
 /** Losses that another part notices: of Services that clusters are made of. */
 export interface OtherLosses {
-  readonly losses: readonly HeldDeletions[];
+  readonly losses: readonly DeletionHold[];
   confirm(): void;
 }
 
@@ -137,7 +137,7 @@ export class DeletionGuard {
   }
 
   /** Losses that are not believed yet. */
-  get held(): readonly HeldDeletions[] {
+  get held(): readonly DeletionHold[] {
     const { kind, settings } = this.#options;
     const { confirmAfter } = settings;
     return [...this.#losses].flatMap(([namespace, { since, isSure }]) => {
@@ -196,7 +196,7 @@ export class DeletionGuard {
     return held >= this.#options.settings.minimum && held > left;
   }
 
-  #counts(namespace: string | null): Pick<HeldDeletions, 'held' | 'left' | 'names'> {
+  #counts(namespace: string | null): Pick<DeletionHold, 'held' | 'left' | 'names'> {
     const isOf = ({ metadata }: Resource): boolean => namespace === null || metadata.namespace === namespace;
     const missing = [...this.#missing.values()].flatMap(({ resource }) => (isOf(resource) ? [resource] : []));
     const names = missing.slice(0, LISTED_NAMES).map(({ metadata }) => `${metadata.namespace}/${metadata.name}`);

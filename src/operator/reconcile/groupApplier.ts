@@ -99,7 +99,7 @@ export function groupApplier(
   };
   return {
     targets,
-    look: enqueue,
+    compare: enqueue,
     start: (listener: typeof onDue): void => {
       onDue = listener;
       timer = setInterval(enqueue, intervalMs);

@@ -4,7 +4,7 @@ import { SERVICE } from '../../kinds/serviceLookup.ts';
 import { type Kind, keyOf, keyOfText, type Resource } from '../../model/resource.ts';
 import { countedCalls } from '../sources/kubernetes/apiServerCalls.ts';
 import type { ControllerOptions } from './controller.ts';
-import type { HeldDeletions } from './deletionGuard.ts';
+import type { DeletionHold } from './deletionGuard.ts';
 import type { RoutingState } from './routingState.ts';
 import type { ServedResources } from './servedResources.ts';
 import type { RowWatch } from './unmanagedRows.ts';
@@ -237,7 +237,7 @@ export function operatorMetrics(registry: Registry, kinds = resourceKinds) {
   };
 }
 
-function sumOf(losses: readonly HeldDeletions[]): number {
+function sumOf(losses: readonly DeletionHold[]): number {
   return losses.reduce((sum, { held }) => sum + held, 0);
 }
 

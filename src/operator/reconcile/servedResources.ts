@@ -2,7 +2,7 @@ import { type Kind, keyOf, keyText, type ResourceKey } from '../../model/resourc
 import type { StoredResource } from '../../store/store.ts';
 import { resourceOfStored } from '../sources/storedResource.ts';
 import type { ControllerOptions } from './controller.ts';
-import { DeletionGuard, type HeldDeletions } from './deletionGuard.ts';
+import { DeletionGuard, type DeletionHold } from './deletionGuard.ts';
 import type { ResourceLists } from './routingState.ts';
 
 /**
@@ -34,7 +34,7 @@ export class ServedResources {
     return this.#options.source.state().synced && this.#copy === null;
   }
 
-  get loss(): readonly HeldDeletions[] {
+  get loss(): readonly DeletionHold[] {
     return [...this.#guards.values()].flatMap(({ held }) => held);
   }
 
@@ -97,7 +97,7 @@ export class ServedResources {
   }
 
   /** Losses that resources of a kind are held for, by namespace. */
-  heldOf(kind: Kind): readonly HeldDeletions[] {
+  heldOf(kind: Kind): readonly DeletionHold[] {
     return this.#guards.get(kind)?.held ?? [];
   }
 

@@ -235,7 +235,7 @@ export class RoutingRules {
         throw new GatewayError('EG_NOT_FOUND', `there is no rule named ${name} any more`, { field: 'name' });
       return after;
     });
-    await file.look();
+    await file.refresh();
     await nextTurn();
     this.#options.writes.controller.refreshNow();
     await nextTurn();

@@ -1,7 +1,7 @@
 import { readFile, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Logger } from 'pino';
-import { type FollowedFiles, followFiles, watchFolder } from '../../../config/followedFiles.ts';
+import { followFiles, type RefreshableFileWatch, watchFolder } from '../../../config/followedFiles.ts';
 import type { RulesFile, RulesFileProblem } from '../../../rules/ruleCompiler.ts';
 
 /** A file that changed within this time may be half written: it is read again before it counts as broken. */
@@ -20,7 +20,7 @@ export class RulesFileWatch {
   readonly #check: (file: RulesFile) => Promise<readonly RulesFileProblem[]>;
   readonly #onChange: () => void;
   readonly #logger: Logger;
-  #files: FollowedFiles<RulesFile> | null = null;
+  #files: RefreshableFileWatch<RulesFile> | null = null;
 
   /**
    * @param check returns mistakes and warnings of a text, for the log and to detect a file that is being written
@@ -47,7 +47,7 @@ export class RulesFileWatch {
     const report = (reason: string | null) => {
       if (reason !== null) this.#logger.error({ reason, file: path }, 'failed to check rules file');
     };
-    const watching = (look: () => void) => watchFolder(dirname(path), look, this.#logger);
+    const watching = (refresh: () => void) => watchFolder(dirname(path), refresh, this.#logger);
     const use = (file: RulesFile, age: number) => this.#use(file, age);
     this.#files = await followFiles(() => this.#read(), use, report, refreshPeriod, watching);
   }
@@ -57,8 +57,8 @@ export class RulesFileWatch {
   }
 
   /** Reads the file now. */
-  async look(): Promise<void> {
-    await this.#files?.look();
+  async refresh(): Promise<void> {
+    await this.#files?.refresh();
   }
 
   async #read(): Promise<RulesFile> {

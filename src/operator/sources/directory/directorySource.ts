@@ -93,7 +93,7 @@ export class DirectorySource extends PolledSource {
 
   async start(syncTimeoutMs: number): Promise<void> {
     this.#running = true;
-    await this.#look();
+    await this.#scan();
     await this.whenSynced(syncTimeoutMs);
   }
 
@@ -191,7 +191,7 @@ export class DirectorySource extends PolledSource {
     try {
       await changeManifestFile(directory, path, change);
     } catch (error) {
-      if (error instanceof VersionConflict) this.#lookIn(0);
+      if (error instanceof VersionConflict) this.#scanIn(0);
       throw error;
     }
     return path;
@@ -225,7 +225,7 @@ export class DirectorySource extends PolledSource {
   async #accept(path: string, deleted: ReadonlySet<string>): Promise<void> {
     const accepted = (await fileStamp(path)) === null ? null : await this.#read(path);
     // A file that another writer changed since is read by the next poll.
-    if (accepted === undefined) this.#lookIn(0);
+    if (accepted === undefined) this.#scanIn(0);
     else this.#notify(this.#update(new Map([[path, accepted]]), this.#options.clock.monotonic(), deleted));
   }
 
@@ -255,8 +255,8 @@ export class DirectorySource extends PolledSource {
     return changed;
   }
 
-  /** One look at the directory: takes over what changed and is quiet. */
-  async #look(): Promise<void> {
+  /** Scans the directory: takes over what changed and is quiet. */
+  async #scan(): Promise<void> {
     await this.#inTurn(async () => {
       const monotonic = this.#options.clock.monotonic();
       let listing: Awaited<ReturnType<typeof listManifestFiles>>;
@@ -275,7 +275,7 @@ export class DirectorySource extends PolledSource {
         return;
       }
       const { directory, logger } = this.#options;
-      if (this.#running) this.#watcher ??= watchFolder(directory, () => this.#lookIn(5), logger);
+      if (this.#running) this.#watcher ??= watchFolder(directory, () => this.#scanIn(5), logger);
       const problemsBefore = this.#index.problems;
       const updates = new Map<string, AcceptedFile | null>();
       for (const path of this.#index.files.keys()) if (!listing.has(path)) updates.set(path, null);
@@ -306,7 +306,7 @@ export class DirectorySource extends PolledSource {
       this.#notify(changed);
     });
     const soon = this.#isSettling || this.#index.unconfirmed;
-    this.#lookIn(soon ? this.#settleMs : this.#pollMs);
+    this.#scanIn(soon ? this.#settleMs : this.#pollMs);
   }
 
   /** True if a file was not changed within the settling time; a time that is to come, as of another clock, is not waited for. */
@@ -320,7 +320,7 @@ export class DirectorySource extends PolledSource {
     this.#watcher = null;
   }
 
-  #lookIn(delayMs: number): void {
+  #scanIn(delayMs: number): void {
     if (!this.#running) return;
     const at = performance.now() + delayMs;
     if (this.#timer !== undefined && this.#timerAt <= at) return;
@@ -328,9 +328,9 @@ export class DirectorySource extends PolledSource {
     this.#timerAt = at;
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
-      this.#look().catch((error: unknown) => {
+      this.#scan().catch((error: unknown) => {
         this.#options.logger.error({ err: error }, 'failed to read manifests directory');
-        this.#lookIn(this.#pollMs);
+        this.#scanIn(this.#pollMs);
       });
     }, delayMs);
   }
