@@ -13,7 +13,7 @@ describe.skipIf(!canBrowse)('the page of resource groups', () => {
   beforeAll(async () => {
     rig = await startRig();
     // As the engine's own migrations have them.
-    const database = new DatabaseSync(rig.database);
+    const database = new DatabaseSync(rig.database, { timeout: 10_000 });
     for (const column of ['user_group_regex', 'original_user_regex', 'authenticated_user_regex']) {
       database.exec(`ALTER TABLE selectors ADD COLUMN ${column} varchar(2048)`);
     }
