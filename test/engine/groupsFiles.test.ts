@@ -23,7 +23,7 @@ async function askEngine(inputs: readonly object[]): Promise<readonly Verdict[]>
   const program = join(import.meta.dirname, 'programs/ResourceGroups.java');
   const lines = await new Promise<string>((resolve, reject) => {
     const options = { timeout: 120_000, maxBuffer: 64_000_000 };
-    const child = execFile(java, ['-cp', path, program], options, (error, stdout) =>
+    const child = execFile(java, ['-Dstdout.encoding=UTF-8', '-cp', path, program], options, (error, stdout) =>
       error === null ? resolve(stdout) : reject(error),
     );
     child.stdin?.end(inputs.map((input) => `${JSON.stringify(input)}\n`).join(''));
