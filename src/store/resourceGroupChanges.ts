@@ -61,7 +61,7 @@ export const groupChanges = {
       ...(children.length === 0 ? [] : [`the groups ${children.join(', ')}, whose parent it is`]),
       ...(count === 0 ? [] : [`${count} selector${count === 1 ? '' : 's'}`]),
     ];
-    // Foreign keys of the engine's own tables would delete all of these too.
+    // Foreign keys of the engine's tables would delete all of these too.
     const message = `Group ${id} is in use by ${users.join(' and ')}; delete these first.`;
     if (users.length > 0) throw new GatewayError('EG_CONFLICT', message);
     const groups = present.groups.filter((group) => group !== before);
@@ -225,5 +225,5 @@ export function storedRow<Row extends GroupWrite['row']>(rows: GroupRows, row: R
   }
   const stored = rows.groups.find((each) => groupPlace(each) === groupPlace(row));
   if (stored !== undefined) return stored as Row;
-  throw new GatewayError('EG_CONFLICT', `The group ${row.name} was deleted meanwhile; look at the groups again.`);
+  throw new GatewayError('EG_CONFLICT', `The group ${row.name} was deleted meanwhile; list the groups again.`);
 }

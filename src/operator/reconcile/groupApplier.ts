@@ -32,7 +32,7 @@ const COMPARE_INTERVAL_MS = 60_000;
 /** Time for which tables are left to a replica that wrote a later version: the source shows it within seconds. */
 const BEHIND_MS = 60_000;
 /** Name of the work that finds what is due: no database has it. */
-const LOOK = '*';
+const SCAN = '*';
 /** Differences of a drift that are kept in words, and their longest text. */
 const MAX_DIFFERENCES = 10;
 const MAX_DIFFERENCE = 300;
@@ -91,7 +91,7 @@ export function groupApplier(
   let timer: NodeJS.Timeout | undefined;
   let onDue: (key: ResourceKey) => void = () => undefined;
   const enqueue = (): void => {
-    void work.run(LOOK, async () => {
+    void work.run(SCAN, async () => {
       for (const { key } of declaredOutcomes()) onDue(key);
       // Resources that were deleted. The next comparison asks again.
       for (const owner of await owners.all().catch(() => [])) onDue(keyOfGroups(owner));
