@@ -319,7 +319,7 @@ async function outage(): Promise<void> {
 }
 
 function resource(kind: string, name: string, spec: object) {
-  return { apiVersion: 'enginegateway.dev/v1', kind, metadata: { name }, spec };
+  return { apiVersion: 'enginegateway.dev/v1beta1', kind, metadata: { name }, spec };
 }
 
 async function save(page: Page, name: string, end?: string): Promise<void> {

@@ -85,7 +85,7 @@ async function measure(
   const place = { kind, namespace, name: 'groups' };
   const apply = async (spec: object): Promise<void> => {
     const metadata = { name: place.name, namespace };
-    const body = { apiVersion: 'enginegateway.dev/v1', kind, metadata, spec: { environment: 'bench', ...spec } };
+    const body = { apiVersion: 'enginegateway.dev/v1beta1', kind, metadata, spec: { environment: 'bench', ...spec } };
     await api.apply(place, body, 'kubectl', true);
   };
   const isStored = (maxQueued: number, count: number): Promise<boolean> =>

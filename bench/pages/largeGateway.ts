@@ -196,7 +196,7 @@ function rules(): string {
 }
 
 function manifest(kind: string, name: string, spec: object): string {
-  return stringify({ apiVersion: 'enginegateway.dev/v1', kind, metadata: { name }, spec });
+  return stringify({ apiVersion: 'enginegateway.dev/v1beta1', kind, metadata: { name }, spec });
 }
 
 async function untilLooked(url: string): Promise<void> {

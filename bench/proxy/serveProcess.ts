@@ -16,7 +16,7 @@ export interface ServeProcess extends Target {
 }
 
 const manifest = (cluster: string) => ({
-  apiVersion: 'enginegateway.dev/v1',
+  apiVersion: 'enginegateway.dev/v1beta1',
   kind: 'EngineCluster',
   metadata: { name: 'stub' },
   spec: { proxyTo: cluster, routingGroup: 'adhoc' },

@@ -134,7 +134,7 @@ export function customResourceDefinition(kind: ResourceKind): object {
         plural: kind.plural,
         singular: kind.singular,
         shortNames: [kind.shortName],
-        categories: ['engine-gateway'],
+        categories: ['enginegateway'],
       },
       versions: [
         {

@@ -1,7 +1,7 @@
 import type { Condition } from './condition.ts';
 
 export const API_GROUP = 'enginegateway.dev';
-export const API_VERSION = 'v1';
+export const API_VERSION = 'v1beta1';
 /** `apiVersion` of every resource. */
 export const API_GROUP_VERSION = `${API_GROUP}/${API_VERSION}`;
 /** Field manager of changes by REST (server-side apply). */

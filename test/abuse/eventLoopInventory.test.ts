@@ -7,7 +7,7 @@ import { startTarget, type Target } from './target.ts';
 
 const RULES = 5_000;
 const CLUSTERS = 1_000;
-const KIND = 'enginegateway.dev/v1';
+const KIND = 'enginegateway.dev/v1beta1';
 
 function documents(count: number, of: (index: number) => object): string {
   return Array.from({ length: count }, (_, index) => stringify(of(index))).join('---\n');

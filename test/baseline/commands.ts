@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { parse } from 'yaml';
+import { manifestsFor } from './manifests.ts';
 import { type Program, runCommand } from './program.ts';
 import { scrub } from './scrub.ts';
 
@@ -155,7 +156,7 @@ export async function recordCommands(program: Program): Promise<Record<string, u
   const folder = mkdtempSync(join(tmpdir(), 'baseline-commands-'));
   for (const [path, text] of Object.entries(files)) {
     mkdirSync(dirname(join(folder, path)), { recursive: true });
-    writeFileSync(join(folder, path), text);
+    writeFileSync(join(folder, path), manifestsFor(program, text));
   }
   const recording: Record<string, unknown> = {};
   try {

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { sessionKeyPair } from '../support/sessionKeyPair.ts';
 import { startEngine } from './engine.ts';
+import { manifestsFor } from './manifests.ts';
 import { type Gateway, type Program, startProgram } from './program.ts';
 import { isObject, shapeOf } from './scrub.ts';
 
@@ -111,7 +112,7 @@ export async function recordOperations(program: Program): Promise<Record<string,
   try {
     for (const role of ROLES) {
       const folder = mkdtempSync(join(tmpdir(), 'baseline-manifests-'));
-      writeFileSync(join(folder, 'all.yaml'), manifests(engine.url));
+      writeFileSync(join(folder, 'all.yaml'), manifestsFor(program, manifests(engine.url)));
       const { privateKeyRsa, publicKeyRsa } = sessionKeyPair();
       const gateway = await startProgram(program, {
         resources: { source: 'directory', directory: folder },

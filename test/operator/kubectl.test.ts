@@ -92,7 +92,7 @@ describe.skipIf(!controlPlaneAvailable)('what kubectl shows', () => {
   test.each<readonly [string, string]>([
     ['get-all', 'get ec,rr'],
     ['get-wide', 'get ec,rr -o wide'],
-    ['get-category', 'get engine-gateway'],
+    ['get-category', 'get enginegateway'],
     ['get-limits', 'get rtg,ql'],
     ['get-limits-wide', 'get rtg,ql -o wide'],
     ['get-limits-by-field', 'get ql --field-selector=spec.mode=observe'],

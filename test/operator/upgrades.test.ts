@@ -162,27 +162,61 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('an upgrade', () => {
     },
   );
 
-  testOfPrevious(
-    'CRDs that were applied are adopted by their chart, which upgrades them and keeps every resource',
-    async () => {
-      await installCrds(join(await previousVersion(), 'crds'));
-      await rig.apply('kubectl', clusterManifest('a'));
-      const chart = await crdChart();
-      const kubeconfig = ['--kubeconfig', plane.config.kubeconfigPath];
-      const install = ['upgrade', '--install', 'engine-gateway-crds', chart, ...kubeconfig];
-      await expect(helm(...install)).rejects.toMatchObject({
-        stderr: expect.stringContaining('invalid ownership metadata'),
-      });
-      await helm(...install, '--take-ownership');
-      await until(async () => {
-        await setClass('a');
-        expect(await classOf('a')).toBe('blue');
-      });
-      await helm('uninstall', 'engine-gateway-crds', ...kubeconfig);
+  test('CRDs that were applied are adopted by their chart, which keeps every resource', async () => {
+    await installCrds('crds');
+    await rig.apply('kubectl', clusterManifest('a'));
+    const chart = await crdChart();
+    const kubeconfig = ['--kubeconfig', plane.config.kubeconfigPath];
+    const install = ['upgrade', '--install', 'engine-gateway-crds', chart, ...kubeconfig];
+    await expect(helm(...install)).rejects.toMatchObject({
+      stderr: expect.stringContaining('invalid ownership metadata'),
+    });
+    await helm(...install, '--take-ownership');
+    await until(async () => {
+      await setClass('a');
       expect(await classOf('a')).toBe('blue');
-      expect(await rig.kubectl(['get', 'crd', '-o', 'name'])).toContain('engineclusters.enginegateway.dev');
-    },
-  );
+    });
+    await helm('uninstall', 'engine-gateway-crds', ...kubeconfig);
+    expect(await classOf('a')).toBe('blue');
+    expect(await rig.kubectl(['get', 'crd', '-o', 'name'])).toContain('engineclusters.enginegateway.dev');
+  });
+
+  test('a version of the resource API is added next to the present one, which goes on for every client', async () => {
+    await installCrds('crds');
+    await rig.apply('kubectl', clusterManifest('a', { weight: 7 }));
+    const fresh = await gateway('sources');
+    const names = (await rig.kubectl(['get', 'crd', '-o', 'name'])).trim().split('\n');
+    for (const name of names) {
+      const { spec } = JSON.parse(await rig.kubectl(['get', name, '-o', 'json']));
+      const [present] = spec.versions;
+      const added = { ...present, name: 'v1beta2', storage: false };
+      await rig.kubectl([
+        'patch',
+        name,
+        '--type=merge',
+        '-p',
+        JSON.stringify({ spec: { versions: [present, added] } }),
+      ]);
+    }
+    const weightAs = (version: string) =>
+      rig.kubectl(['get', `engineclusters.${version}.enginegateway.dev/a`, '-o', 'jsonpath={.spec.weight}']);
+    await until(async () => expect(await weightAs('v1beta2')).toBe('7'));
+    await rig.kubectl(['apply', '-f', '-'], { ...clusterManifest('b'), apiVersion: 'enginegateway.dev/v1beta2' });
+    await ready('ec/a', 'ec/b');
+    expect(await routed(fresh)).toEqual(['a', 'b']);
+    // The stored version changes last; each object is written in it at its next change.
+    for (const name of names) {
+      const { spec } = JSON.parse(await rig.kubectl(['get', name, '-o', 'json']));
+      const versions = spec.versions.map((version: { readonly name: string }) => ({
+        ...version,
+        storage: version.name === 'v1beta2',
+      }));
+      await rig.kubectl(['patch', name, '--type=merge', '-p', JSON.stringify({ spec: { versions } })]);
+    }
+    expect((await add(fresh.url, 'c')).status).toBe(200);
+    await ready('ec/c');
+    expect(await weightAs('v1beta1')).toBe('7');
+  });
 
   test('the chart of the CRDs keeps them when it is uninstalled, and removes them where its values say so', async () => {
     const kubeconfig = ['--kubeconfig', plane.config.kubeconfigPath, '-n', rig.namespace];

@@ -2,19 +2,20 @@ import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rename, rm, symlink } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { API_VERSION } from '../../src/model/resource.ts';
 
 const project = resolve(import.meta.dirname, '../..');
 
 /** The last commit of the previous minor version; until there is a release, the one before the last change of the CRDs. */
 const PREVIOUS = 'e58feabd1ea8de20ad18037ccd09338cf63facaf';
 
+const obstacle = obstacleOfPrevious();
 /**
- * Whether the history has the previous version. A clone without it, such as a shallow one, cannot install it like a component: the
- * suite says so and is skipped, there with CI=true too.
+ * True if the history has the previous version, with the present version of the resource API: others were not released. A clone
+ * without it, such as a shallow one, cannot install it like a component: the suite is skipped with the reason, with CI=true too.
  */
-export const previousAvailable = isInHistory();
-if (!previousAvailable)
-  console.warn(`skipped: this clone lacks the previous version: git fetch --unshallow, for ${PREVIOUS}`);
+export const previousAvailable = obstacle === null;
+if (obstacle !== null) console.warn(`skipped: ${obstacle}`);
 
 /** The sources of the previous version, with the packages of this one: a folder like that of the project. */
 export async function previousVersion(): Promise<string> {
@@ -31,11 +32,17 @@ export async function previousVersion(): Promise<string> {
   return folder;
 }
 
-function isInHistory(): boolean {
+function obstacleOfPrevious(): string | null {
   try {
-    execFileSync('git', ['cat-file', '-e', `${PREVIOUS}^{commit}`], { cwd: project, stdio: 'ignore' });
-    return true;
+    const source = execFileSync('git', ['show', `${PREVIOUS}:src/model/resource.ts`], {
+      cwd: project,
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    return source.includes(`API_VERSION = '${API_VERSION}'`)
+      ? null
+      : `the previous version ${PREVIOUS} does not have resources of the version ${API_VERSION}`;
   } catch {
-    return false;
+    return `this clone lacks the previous version: git fetch --unshallow, for ${PREVIOUS}`;
   }
 }

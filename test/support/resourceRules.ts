@@ -24,7 +24,7 @@ export function resourceRule(
   createdAt = '2026-01-01T00:00:00Z',
 ): RoutingRule {
   return {
-    apiVersion: 'enginegateway.dev/v1',
+    apiVersion: 'enginegateway.dev/v1beta1',
     kind: 'RoutingRule',
     metadata: {
       name,

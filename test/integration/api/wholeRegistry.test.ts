@@ -133,7 +133,7 @@ describe.each([
 it('a change of a manifest by hand is served without a call', async () => {
   await mkdir(manifests());
   await start(sqlite(), () => quickDirectory(manifests()));
-  const manifest = `apiVersion: enginegateway.dev/v1
+  const manifest = `apiVersion: enginegateway.dev/v1beta1
 kind: EngineCluster
 metadata: {name: by-hand}
 spec: {proxyTo: "http://h:1", routingGroup: adhoc}

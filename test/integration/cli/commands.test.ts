@@ -98,7 +98,7 @@ test.each([
 
 const rule = (condition: string): string =>
   stringify({
-    ...{ apiVersion: 'enginegateway.dev/v1', kind: 'RoutingRule', metadata: { name: 'etl' } },
+    ...{ apiVersion: 'enginegateway.dev/v1beta1', kind: 'RoutingRule', metadata: { name: 'etl' } },
     spec: { condition, routeTo: { routingGroup: 'etl' } },
   });
 const withDirectory = (name: string, directory: string): string =>

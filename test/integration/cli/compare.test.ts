@@ -45,7 +45,7 @@ test('a rule without priority moves queries, and the output says why', async () 
 
 test('manifests as the new rules, which decide alike', async () => {
   const manifest = ({ name, ...spec }: { readonly name: string }) =>
-    stringify({ apiVersion: 'enginegateway.dev/v1', kind: 'RoutingRule', metadata: { name }, spec });
+    stringify({ apiVersion: 'enginegateway.dev/v1beta1', kind: 'RoutingRule', metadata: { name }, spec });
   const rules = file(
     'manifests.yaml',
     [rule('base', 'adhoc2', source('airflow'), 0), rule('late', 'etl', source('airflow'), 1)]

@@ -49,7 +49,7 @@ actions:
     );
     const manifests = file(
       'differs.manifest.yaml',
-      `apiVersion: enginegateway.dev/v1
+      `apiVersion: enginegateway.dev/v1beta1
 kind: RoutingRule
 metadata: {name: third}
 spec:
@@ -117,7 +117,7 @@ actions:
     );
     const manifests = file(
       'manifests.yaml',
-      'apiVersion: enginegateway.dev/v1\nkind: RoutingRule\nmetadata: {name: night}\nspec:\n  condition: \'reqest == "x"\'\n  routeTo:\n    routingGroup: a\n---\napiVersion: enginegateway.dev/v1\nkind: EngineCluster\nmetadata: {name: a}\nspec: {routingGroup: a}\n---\napiVersion: v1\nkind: Service\nmetadata: {name: other}\n',
+      'apiVersion: enginegateway.dev/v1beta1\nkind: RoutingRule\nmetadata: {name: night}\nspec:\n  condition: \'reqest == "x"\'\n  routeTo:\n    routingGroup: a\n---\napiVersion: enginegateway.dev/v1beta1\nkind: EngineCluster\nmetadata: {name: a}\nspec: {routingGroup: a}\n---\napiVersion: v1\nkind: Service\nmetadata: {name: other}\n',
     );
     const { code, stdout } = await run(['validate', rules, manifests]);
     expect(code).toBe(1);
@@ -144,7 +144,7 @@ actions:
 
   test('an address that gateways refuse unless their configuration allows it', async () => {
     const cluster = (proxyTo: string) =>
-      `apiVersion: enginegateway.dev/v1\nkind: EngineCluster\nmetadata: {name: a}\nspec:\n  routingGroup: a\n  proxyTo: ${proxyTo}\n`;
+      `apiVersion: enginegateway.dev/v1beta1\nkind: EngineCluster\nmetadata: {name: a}\nspec:\n  routingGroup: a\n  proxyTo: ${proxyTo}\n`;
     const path = file('metadata.yaml', cluster('http://169.254.169.254'));
     const { code, stdout } = await run(['validate', path]);
     expect(code).toBe(0);
@@ -193,7 +193,7 @@ actions:
 
   test('resources of resource groups, with the place of each mistake', async () => {
     const resource = (name: string, spec: string) =>
-      `apiVersion: enginegateway.dev/v1\nkind: ResourceGroupConfiguration\nmetadata: {name: ${name}}\nspec:\n${spec}`;
+      `apiVersion: enginegateway.dev/v1beta1\nkind: ResourceGroupConfiguration\nmetadata: {name: ${name}}\nspec:\n${spec}`;
     const documents = [
       resource(
         'wrong',
@@ -268,9 +268,9 @@ actions:
 
   test('names that are there twice, over files and manifests', async () => {
     const cluster = (metadata: string, spec = '') =>
-      `apiVersion: enginegateway.dev/v1\nkind: EngineCluster\nmetadata: ${metadata}\nspec: {${spec}routingGroup: a, proxyTo: "http://e:8080"}\n`;
+      `apiVersion: enginegateway.dev/v1beta1\nkind: EngineCluster\nmetadata: ${metadata}\nspec: {${spec}routingGroup: a, proxyTo: "http://e:8080"}\n`;
     const ruleOf = (name: string) =>
-      `apiVersion: enginegateway.dev/v1\nkind: RoutingRule\nmetadata: {name: ${name}}\nspec: {condition: "true", routeTo: {routingGroup: a}}\n`;
+      `apiVersion: enginegateway.dev/v1beta1\nkind: RoutingRule\nmetadata: {name: ${name}}\nspec: {condition: "true", routeTo: {routingGroup: a}}\n`;
     const first = file(
       'names-1.yaml',
       [cluster('{name: a}'), cluster('{name: b, namespace: team}'), cluster('{name: c}'), ruleOf('etl')].join('---\n'),
@@ -303,7 +303,7 @@ actions:
 
   test('groups that no cluster of the files belongs to, where some file has clusters', async () => {
     const of = (kind: string, name: string, spec: object) =>
-      `${JSON.stringify({ apiVersion: 'enginegateway.dev/v1', kind, metadata: { name }, spec })}\n`;
+      `${JSON.stringify({ apiVersion: 'enginegateway.dev/v1beta1', kind, metadata: { name }, spec })}\n`;
     const rest = file(
       'groups.yaml',
       [
@@ -342,7 +342,7 @@ actions:
   test('what the API server refuses and what has no effect', async () => {
     const manifest = file(
       'effects.yaml',
-      `apiVersion: enginegateway.dev/v1
+      `apiVersion: enginegateway.dev/v1beta1
 kind: EngineCluster
 metadata: {name: a}
 spec:
@@ -350,7 +350,7 @@ spec:
   routingGroup: "etl large"
   tls: {serverName: e}
 ---
-apiVersion: enginegateway.dev/v1
+apiVersion: enginegateway.dev/v1beta1
 kind: RoutingRule
 metadata: {name: r}
 spec:
@@ -358,7 +358,7 @@ spec:
   actions:
     - result.put("routinggroup", "etl"); result.cluster = "a"
 ---
-apiVersion: enginegateway.dev/v1
+apiVersion: enginegateway.dev/v1beta1
 kind: RoutingRule
 metadata: {name: s}
 spec:

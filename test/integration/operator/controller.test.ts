@@ -26,9 +26,9 @@ import { putStored } from '../../support/storedResources.ts';
 const logger = pino({ enabled: false });
 const by = { by: 'api', force: false };
 const manifest = (name: string, more = ''): string =>
-  `apiVersion: enginegateway.dev/v1\nkind: EngineCluster\nmetadata:\n  name: ${name}\nspec:\n  proxyTo: http://${name}:8080\n  routingGroup: adhoc\n${more}`;
+  `apiVersion: enginegateway.dev/v1beta1\nkind: EngineCluster\nmetadata:\n  name: ${name}\nspec:\n  proxyTo: http://${name}:8080\n  routingGroup: adhoc\n${more}`;
 const ruleManifest = (name: string, group: string): string =>
-  `apiVersion: enginegateway.dev/v1\nkind: RoutingRule\nmetadata:\n  name: ${name}\nspec:\n  condition: "true"\n  routeTo: {routingGroup: ${group}}\n`;
+  `apiVersion: enginegateway.dev/v1beta1\nkind: RoutingRule\nmetadata:\n  name: ${name}\nspec:\n  condition: "true"\n  routeTo: {routingGroup: ${group}}\n`;
 const until = (check: () => void | Promise<void>): Promise<void> =>
   vi.waitFor(check, { timeout: 30_000, interval: 20 });
 

@@ -43,9 +43,9 @@ const started = async (options: Partial<DirectorySourceOptions> = {}): Promise<D
 };
 
 const cluster = (name: string, url = `http://${name}:8080`): string =>
-  `# cluster ${name}\napiVersion: enginegateway.dev/v1\nkind: EngineCluster\nmetadata:\n  name: ${name}\nspec:\n  proxyTo: ${url}\n  routingGroup: adhoc\n`;
+  `# cluster ${name}\napiVersion: enginegateway.dev/v1beta1\nkind: EngineCluster\nmetadata:\n  name: ${name}\nspec:\n  proxyTo: ${url}\n  routingGroup: adhoc\n`;
 const rule = (name: string): string =>
-  `---\napiVersion: enginegateway.dev/v1\nkind: RoutingRule\nmetadata: {name: ${name}}\nspec: {condition: "true", routeTo: {routingGroup: adhoc}}\n`;
+  `---\napiVersion: enginegateway.dev/v1beta1\nkind: RoutingRule\nmetadata: {name: ${name}}\nspec: {condition: "true", routeTo: {routingGroup: adhoc}}\n`;
 const key = (name: string): ResourceKey => ({ kind: 'EngineCluster', namespace: 'default', name });
 const path = (name: string): string => join(directory, name);
 const write = (name: string, text: string): Promise<void> => writeFile(path(name), text);
@@ -64,7 +64,7 @@ test('resources of all files are read, and changes are followed', async () => {
   await write('more/b.yml', cluster('b'));
   await write(
     'c.json',
-    JSON.stringify({ apiVersion: 'enginegateway.dev/v1', kind: 'EngineCluster', metadata: { name: 'c' } }),
+    JSON.stringify({ apiVersion: 'enginegateway.dev/v1beta1', kind: 'EngineCluster', metadata: { name: 'c' } }),
   );
   await write('notes.txt', 'no manifest');
   const source = await started();

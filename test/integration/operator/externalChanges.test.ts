@@ -209,7 +209,7 @@ describe.each(databases)('on $name', ({ name: dialect, available, start }) => {
       once('while no gateway runs here is put back at the start, whatever the manifest says by then', async () => {
         const file = join(directory, 'a.yaml');
         const manifest = (group: string): string =>
-          `apiVersion: enginegateway.dev/v1\nkind: EngineCluster\nmetadata:\n  name: a\nspec:\n  proxyTo: http://a:8080\n  routingGroup: ${group}\n`;
+          `apiVersion: enginegateway.dev/v1beta1\nkind: EngineCluster\nmetadata:\n  name: a\nspec:\n  proxyTo: http://a:8080\n  routingGroup: ${group}\n`;
         await writeFile(file, manifest('adhoc'));
         await started('directory');
         await until(async () => expect(await rows()).toEqual(['a adhoc http://a:8080 true']));

@@ -15,7 +15,7 @@ const until = (check: () => void | Promise<void>): Promise<void> =>
 const kind = 'ResourceGroupConfiguration';
 const key = { kind, namespace: 'default', name: 'groups' } as const;
 const manifest = (spec: object, name = 'groups', creationTimestamp = '2026-01-01T00:00:00Z'): string =>
-  `---\n${JSON.stringify({ apiVersion: 'enginegateway.dev/v1', kind, metadata: { name, creationTimestamp }, spec })}\n`;
+  `---\n${JSON.stringify({ apiVersion: 'enginegateway.dev/v1beta1', kind, metadata: { name, creationTimestamp }, spec })}\n`;
 const group = (name: string, more: object = {}) => ({
   ...{ name, softMemoryLimit: '80%', hardConcurrencyLimit: 10, maxQueued: 100 },
   ...more,

@@ -9,7 +9,7 @@ import { worldOf } from '../../support/world.ts';
 const until = (check: () => void | Promise<void>): Promise<void> =>
   vi.waitFor(check, { timeout: 30_000, interval: 20 });
 const manifest = (kind: string, name: string, spec: object): string =>
-  `---\n${JSON.stringify({ apiVersion: 'enginegateway.dev/v1', kind, metadata: { name }, spec })}\n`;
+  `---\n${JSON.stringify({ apiVersion: 'enginegateway.dev/v1beta1', kind, metadata: { name }, spec })}\n`;
 const groupKey = { kind: 'RoutingGroup', namespace: 'default', name: 'etl' } as const;
 const limitKey = { kind: 'QueryLimit', namespace: 'default', name: 'per-user' } as const;
 

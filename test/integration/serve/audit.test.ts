@@ -26,7 +26,7 @@ const inShort = (changes: readonly AuditedChange[]) =>
     .toReversed();
 
 const cluster = (name: string, group: string) =>
-  `apiVersion: enginegateway.dev/v1\nkind: EngineCluster\nmetadata: {name: ${name}}\nspec: {proxyTo: 'http://127.0.0.1:1', routingGroup: ${group}}\n`;
+  `apiVersion: enginegateway.dev/v1beta1\nkind: EngineCluster\nmetadata: {name: ${name}}\nspec: {proxyTo: 'http://127.0.0.1:1', routingGroup: ${group}}\n`;
 const rule = (name: string, group: string) =>
   `---\nname: ${name}\ndescription: d\ncondition: 'true'\nactions: ['result.put("routingGroup", "${group}")']\n`;
 

@@ -78,7 +78,7 @@ beforeEach(async () => {
   };
   await writeFile(
     join(manifests, 'rule.yaml'),
-    stringify({ apiVersion: 'enginegateway.dev/v1', kind: 'RoutingRule', metadata: { name: 'airflow' }, spec }),
+    stringify({ apiVersion: 'enginegateway.dev/v1beta1', kind: 'RoutingRule', metadata: { name: 'airflow' }, spec }),
   );
   const probe = pathToFileURL(join(import.meta.dirname, '../../support/callProbe.ts')).href;
   gateway = await startGateway(

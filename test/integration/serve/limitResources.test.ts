@@ -136,7 +136,7 @@ describe('a file of resources', () => {
   test('writes go into the file that holds the resource, and a second one of the same name says who has it', async () => {
     const file = world.path('manifests.yaml');
     const group = (name: string, spec: string) =>
-      `---\n# ${name}\napiVersion: enginegateway.dev/v1\nkind: RoutingGroup\nmetadata: {name: ${name}}\nspec:\n${spec}`;
+      `---\n# ${name}\napiVersion: enginegateway.dev/v1beta1\nkind: RoutingGroup\nmetadata: {name: ${name}}\nspec:\n${spec}`;
     await writeFile(file, `${group('etl', '  maxRunningQueries: 5 # enough\n')}${group('second', '  name: etl\n')}`);
     gateway = await world.start();
     const groups = (await call('GET', '/api/groups')).json as readonly Stored[];

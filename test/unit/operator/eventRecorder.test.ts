@@ -40,7 +40,7 @@ const turn = (name: string, status: 'True' | 'False'): void => {
     lastTransitionTime: '2026-11-21T00:00:00Z',
   });
   const resource = {
-    ...{ apiVersion: 'enginegateway.dev/v1' as const, kind: 'EngineCluster' as const, spec: {} },
+    ...{ apiVersion: 'enginegateway.dev/v1beta1' as const, kind: 'EngineCluster' as const, spec: {} },
     metadata: {
       ...{ name, namespace: 'default', uid: `u-${name}`, resourceVersion: '1', generation: 1 },
       ...{ creationTimestamp: '2026-11-21T00:00:00Z', labels: {}, annotations: {} },
