@@ -51,11 +51,11 @@ actions:
 const declared = [
   resource(routingGroup.kind, 'etl', { maxRunningQueries: 2, queue: { hold: '10ms', maxWait: '30m' } }),
   resource(routingGroup.kind, 'adhoc', { maxRunningQueries: 40, fallbacks: ['etl'] }),
-  resource(queryLimit.kind, 'dashboards', { match: { sources: ['superset'] }, per: 'source', maxRunning: 20 }),
+  resource(queryLimit.kind, 'dashboards', { match: { sources: ['superset'] }, per: 'Source', maxRunning: 20 }),
   resource(queryLimit.kind, 'everybody', {
-    per: 'user',
+    per: 'User',
     rate: { queries: 600, period: '1m' },
-    mode: 'observe',
+    mode: 'Observe',
     message: 'Ask the platform team for more.',
   }),
   resource(routingRule.kind, 'no-exports', {

@@ -399,7 +399,7 @@ export const NewQueries = Type.Union(
   {
     $id: 'NewQueries',
     description:
-      'What new queries of a routing group get when none of its clusters takes any; those that a rule sends there with onUnavailable: reject are refused in any case.',
+      'What new queries of a routing group get when none of its clusters takes any; those that a rule sends there with whenUnavailable: Reject are refused in any case.',
   },
 );
 export type NewQueries = ResponseBody<typeof NewQueries>;

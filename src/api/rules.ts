@@ -26,7 +26,7 @@ import {
 } from './schemas.ts';
 import { DeletedVersion, makeChange, requireNone, Version } from './writes.ts';
 
-const { condition, onUnavailable, stop, suspended } = RoutingRuleSpec.properties;
+const { condition, whenUnavailable, stop, suspended } = RoutingRuleSpec.properties;
 const Priority = Type.Integer({ minimum: -2_147_483_648, maximum: 2_147_483_647 });
 
 export const ruleFields = {
@@ -46,7 +46,7 @@ export const ruleFields = {
   ),
   routeTo: Type.Optional(nullable(RouteTo)),
   deny: Type.Optional(nullable(Deny)),
-  onUnavailable,
+  whenUnavailable,
   stop,
   suspended,
 };
@@ -108,7 +108,7 @@ export function ruleRoutes(api: StoreContext, rules: RoutingRules): void {
   route('PUT', '/api/rules/:name', {
     summary: 'Changes a rule where it lives',
     description:
-      'Its resource, or its document of the rules file, which has no routeTo, deny, onUnavailable, stop and suspended.',
+      'Its resource, or its document of the rules file, which has no routeTo, deny, whenUnavailable, stop and suspended.',
     params: RuleInPath,
     query: Force,
     body: checkedBody(RuleUpdate),
@@ -176,7 +176,7 @@ export function wholeRule(
   draft: Omit<Static<typeof RuleToTry>, 'name'>,
   path = '',
 ): Required<Omit<RuleChange, 'version'>> {
-  const { condition: text, routeTo = null, deny = null, onUnavailable: unavailable = 'fallback' } = draft;
+  const { condition: text, routeTo = null, deny = null, whenUnavailable: unavailable = 'Fallback' } = draft;
   const actions = draft.actions ?? [];
   const spec = {
     condition: text,
@@ -187,7 +187,7 @@ export function wholeRule(
   requireNone(routingRule.specProblems(spec), path);
   return {
     ...{ name, description: draft.description ?? '', priority: draft.priority ?? null, condition: text, actions },
-    ...{ routeTo, deny, onUnavailable: unavailable, stop: draft.stop ?? false, suspended: draft.suspended ?? false },
+    ...{ routeTo, deny, whenUnavailable: unavailable, stop: draft.stop ?? false, suspended: draft.suspended ?? false },
   };
 }
 
@@ -216,7 +216,7 @@ const ListedRules = Type.Array(
     resource: Type.Optional(textField('namespace/name of its resource.')),
     routeTo: Type.Optional(Type.Record(Type.String(), Type.String())),
     deny: Type.Optional(Type.Record(Type.String(), Type.String())),
-    onUnavailable: Type.Optional(Type.String()),
+    whenUnavailable: Type.Optional(Type.String()),
     stop: Type.Optional(Type.Boolean()),
     suspended: Type.Optional(Type.Boolean()),
     problem: Type.Optional(textField('Why its present version is not in force.')),
@@ -270,7 +270,7 @@ export const RuleState = objectOf(
     actions: Type.Array(Type.String()),
     routeTo: nullable(RouteTo),
     deny: nullable(Deny),
-    onUnavailable: oneOf(['fallback', 'reject']),
+    whenUnavailable: oneOf(['Fallback', 'Reject']),
     stop: Type.Boolean(),
     suspended: Type.Boolean(),
     origin: oneOf(['file', 'resource']),

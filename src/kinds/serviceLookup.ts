@@ -19,7 +19,7 @@ export type Address =
 
 /** Address of a Service, as pods resolve it. */
 export function serviceUrl({ name, namespace, port, scheme }: ServiceReference): string {
-  return `${scheme}://${name}.${namespace}.svc:${port}`;
+  return `${scheme.toLowerCase()}://${name}.${namespace}.svc:${port}`;
 }
 
 export interface ServicePort {

@@ -3,6 +3,16 @@
  */
 export const monitorTypes = ['INFO_API', 'METRICS', 'JDBC', 'JMX', 'UI_API', 'NOOP'] as const;
 
+/** Kinds as `spec.healthCheck.type` of a cluster names them. */
+export const monitorChoices = {
+  InfoAPI: 'INFO_API',
+  Metrics: 'METRICS',
+  JDBC: 'JDBC',
+  JMX: 'JMX',
+  UIAPI: 'UI_API',
+  None: 'NOOP',
+} as const satisfies Readonly<Record<string, MonitorType>>;
+
 /** Kinds in the order of Trino Gateway; its configuration may name one by number. */
 export const numberedMonitorTypes: readonly MonitorType[] = ['NOOP', 'INFO_API', 'UI_API', 'JDBC', 'JMX', 'METRICS'];
 

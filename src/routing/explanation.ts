@@ -193,7 +193,7 @@ export type NewQueryHandling =
 
 /**
  * Predicts the handling of new queries of a routing group if all its clusters were inactive
- * (docs/routing.md#fallbacks). Queries that a rule sends there with `onUnavailable: reject` are rejected in any case.
+ * (docs/routing.md#fallbacks). Queries that a rule sends there with `whenUnavailable: Reject` are rejected in any case.
  */
 export function newQueriesWithout(table: RoutingTable, group: string, defaultGroup: string): NewQueryHandling {
   const groups = new Map(table.groups);

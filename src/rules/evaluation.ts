@@ -87,7 +87,7 @@ export class Evaluation {
   /** True while a declarative deny is evaluated: then properties of a body without analysis cannot be read. */
   requireAnalysis = false;
   /**
-   * Set if a declarative deny reads a statement that the engine may not run: it denies, regardless of its `onError`.
+   * Set if a declarative deny reads a statement that the engine may not run: it denies, regardless of its `whenError`.
    */
   isUnreadable = false;
   /** Set when the decision's time is used up: any further work of a rule fails. */

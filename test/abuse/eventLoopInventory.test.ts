@@ -27,7 +27,7 @@ async function fill(folder: string, url: string): Promise<void> {
     ...{ apiVersion: KIND, kind: 'EngineCluster', metadata: { name: `c${index}` } },
     spec: {
       ...{ proxyTo: `${url}/`, externalUrl: `https://c${index}.example.com`, routingGroup: `g${index % 100}` },
-      healthCheck: { type: 'NOOP' },
+      healthCheck: { type: 'None' },
     },
   });
   await writeFile(join(folder, 'rules.yaml'), documents(RULES, rule));

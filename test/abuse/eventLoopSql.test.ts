@@ -11,7 +11,7 @@ const MB = 1_000_000;
 /** A rule that needs the analysis of every statement. */
 const rule = manifest('RoutingRule', 'no-writes', {
   condition: 'engineQueryProperties.getTables().size() == 12345 || engineQueryProperties.getQueryType() == "Insert"',
-  deny: { message: 'no writes here', onError: 'skip' },
+  deny: { message: 'no writes here', whenError: 'Skip' },
 });
 
 const denial = manifest('RoutingRule', 'denial', {

@@ -56,7 +56,7 @@ test.each([
 describe('a deny rule by table', () => {
   const rule = manifest('RoutingRule', 'salaries', {
     condition: 'engineQueryProperties.tablesContains("hive.hr.salaries")',
-    deny: { message: 'salaries are closed', onError: 'skip' },
+    deny: { message: 'salaries are closed', whenError: 'Skip' },
   });
   let judged: Target;
   beforeAll(async () => {

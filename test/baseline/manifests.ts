@@ -1,7 +1,12 @@
 import type { Program } from './program.ts';
 
+type Spec = object;
+
 /** Words of manifests of the baseline, `enginegateway.dev/v1`, and those of the resource API as it is now. */
-const words: readonly (readonly [RegExp, string])[] = [[/\benginegateway\.dev\/v1\b/g, 'enginegateway.dev/v1beta1']];
+const words: readonly (readonly [RegExp, string])[] = [
+  [/\benginegateway\.dev\/v1\b/g, 'enginegateway.dev/v1beta1'],
+  [/\bonUnavailable: reject\b/g, 'whenUnavailable: Reject'],
+];
 
 /**
  * Converts manifests of the baseline to those that a program reads. Words stay on their lines, so that places in files
@@ -9,4 +14,37 @@ const words: readonly (readonly [RegExp, string])[] = [[/\benginegateway\.dev\/v
  */
 export function manifestsFor({ isBaseline }: Program, text: string): string {
   return isBaseline ? text : words.reduce((before, [old, present]) => before.replaceAll(old, present), text);
+}
+
+/** Enums by field; values that no version had stay, so that mistakes stay mistakes. */
+const enums: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  strategy: { weightedRandom: 'WeightedRandom', leastLoaded: 'LeastLoaded', affinity: 'Affinity' },
+  fairBy: { user: 'User', source: 'Source' },
+  per: { user: 'User', source: 'Source', all: 'All' },
+  mode: { enforce: 'Enforce', observe: 'Observe' },
+  type: { INFO_API: 'InfoAPI', METRICS: 'Metrics', JDBC: 'JDBC', JMX: 'JMX', UI_API: 'UIAPI', NOOP: 'None' },
+  whenError: { deny: 'Reject', skip: 'Skip' },
+  whenUnavailable: { fallback: 'Fallback', reject: 'Reject' },
+  whenFull: { full: 'Fallback', unavailable: 'Wait' },
+};
+const names: Readonly<Record<string, string>> = {
+  fallbackWhen: 'whenFull',
+  onError: 'whenError',
+  onUnavailable: 'whenUnavailable',
+};
+
+/** Converts a spec of the baseline to that of the same meaning in a program's resources. */
+export function specFor({ isBaseline }: Program, spec: Spec): Spec {
+  return isBaseline ? spec : present(spec);
+}
+
+function present(spec: Spec): Spec {
+  return Object.fromEntries(
+    Object.entries(spec).map(([old, value]) => {
+      const name = names[old] ?? old;
+      if (typeof value === 'string') return [name, enums[name]?.[value] ?? value];
+      const isSpec = typeof value === 'object' && value !== null && !Array.isArray(value);
+      return [name, isSpec ? present(value as Spec) : value];
+    }),
+  );
 }

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { sessionKeyPair } from '../support/sessionKeyPair.ts';
 import { startEngine } from './engine.ts';
-import { manifestsFor } from './manifests.ts';
+import { manifestsFor, specFor } from './manifests.ts';
 import { type Gateway, type Program, startProgram } from './program.ts';
 import { isObject, shapeOf } from './scrub.ts';
 
@@ -124,7 +124,7 @@ export async function recordOperations(program: Program): Promise<Record<string,
         ),
       });
       try {
-        for (const [operation, answer] of await callAll(gateway, role)) {
+        for (const [operation, answer] of await callAll(program, gateway, role)) {
           recording[operation] = { ...recording[operation], [role]: answer };
         }
       } finally {
@@ -147,7 +147,11 @@ const names: Readonly<Record<string, string>> = {
   id: '20260101_000000_00000_aaaaa',
 };
 
-async function callAll({ url }: Gateway, role: string): Promise<readonly (readonly [string, unknown])[]> {
+async function callAll(
+  program: Program,
+  { url }: Gateway,
+  role: string,
+): Promise<readonly (readonly [string, unknown])[]> {
   const authorization = { Authorization: `Basic ${Buffer.from(`${role}:x`).toString('base64')}` };
   const headers = role === 'nobody' ? {} : authorization;
   const submitted = await fetch(`${url}/v1/statement`, {
@@ -168,7 +172,9 @@ async function callAll({ url }: Gateway, role: string): Promise<readonly (readon
     for (const method of Object.keys(operations)) {
       const operation = `${method.toUpperCase()} ${path}`;
       if (skipped.has(operation)) continue;
-      const call = calls[operation] ?? {};
+      const known = calls[operation] ?? {};
+      const isSpec = /^PUT \/api\/(groups|limits)\//.test(operation);
+      const call = isSpec ? { ...known, json: specFor(program, known.json as object) } : known;
       const target = (call.path ?? path).replace(/\{(\w+)\}/g, (_all, name: string) => {
         if (name === 'queryId') return queryId;
         if (name === 'name' && path.includes('/rules/')) return 'etl';

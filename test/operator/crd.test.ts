@@ -28,7 +28,7 @@ const resourcesOf =
 const cluster = resourcesOf('EngineCluster', 'engine-a', { proxyTo: 'http://engine-a:8080', routingGroup: 'adhoc' });
 const rule = resourcesOf('RoutingRule', 'rule-a', { condition: 'true' });
 const group = resourcesOf('RoutingGroup', 'group-a');
-const limit = resourcesOf('QueryLimit', 'limit-a', { per: 'user', maxRunning: 10 });
+const limit = resourcesOf('QueryLimit', 'limit-a', { per: 'User', maxRunning: 10 });
 const discovery = resourcesOf('EngineClusterDiscovery', 'discovery-a', {
   selector: { matchLabels: { app: 'trino' } },
   template: { routingGroup: 'adhoc' },
@@ -49,7 +49,7 @@ const nested = (levels: number): Record<string, unknown> => ({
 });
 
 const healthCheck = {
-  type: 'INFO_API',
+  type: 'InfoAPI',
   path: '/v1/info',
   interval: '10s',
   timeout: '1.5s',
@@ -58,7 +58,7 @@ const healthCheck = {
   credentialsSecretRef: { name: 'creds' },
 };
 /** What goes with each way of saying what a rule does. */
-const beside = { description: 'x', priority: 5, onUnavailable: 'reject', stop: true, suspended: true };
+const beside = { description: 'x', priority: 5, whenUnavailable: 'Reject', stop: true, suspended: true };
 const route = { routeTo: { routingGroup: 'etl' } };
 const without = (document: Document, field: string): Document => {
   const spec = { ...document.spec };
@@ -113,8 +113,8 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
       'engineclusters.spec.proxyTo',
       'engineclusters.spec.healthCheck.credentialsSecretRef.name',
       'engineclusters.status.conditions.reason',
-      'routingrules.spec.deny.onError',
-      'routinggroups.spec.queue.whenUnavailable',
+      'routingrules.spec.deny.whenError',
+      'routinggroups.spec.whenUnavailable',
       'querylimits.spec.rate.burst',
       'engineclusterdiscoveries.spec.selector.matchLabels',
       'resourcegroupconfigurations.spec.rootGroups.subGroups.hardConcurrencyLimit',
@@ -216,7 +216,7 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     ['tls over http', cluster({ tls: { serverName: 'e' } }), 'tls has no effect over http'],
     [
       'tls of a Service over https',
-      without(cluster({ serviceRef: { name: 's', port: 1, scheme: 'https' }, tls: {} }), 'proxyTo'),
+      without(cluster({ serviceRef: { name: 's', port: 1, scheme: 'HTTPS' }, tls: {} }), 'proxyTo'),
       'ok',
     ],
     [
@@ -247,7 +247,7 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     ],
     [
       'a Service with everything',
-      without(cluster({ serviceRef: { name: 'a', namespace: 'b', port: 1, scheme: 'https' } }), 'proxyTo'),
+      without(cluster({ serviceRef: { name: 'a', namespace: 'b', port: 1, scheme: 'HTTPS' } }), 'proxyTo'),
       'ok',
     ],
     ['the longest URL', cluster({ proxyTo: `http://${'a'.repeat(249)}` }), 'ok'],
@@ -258,7 +258,11 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     ['a huge limit', cluster({ maxRunningQueries: 1_000_001 }), 'less than or equal to 1000000'],
     ['a rule with everything beside its actions', rule({ actions: ['x'], ...beside }), 'ok'],
     ['a rule with everything beside its route', rule({ routeTo: { cluster: 'a' }, ...beside }), 'ok'],
-    ['a rule with everything beside its refusal', rule({ deny: { message: 'no', onError: 'skip' }, ...beside }), 'ok'],
+    [
+      'a rule with everything beside its refusal',
+      rule({ deny: { message: 'no', whenError: 'Skip' }, ...beside }),
+      'ok',
+    ],
     ['the lowest priority', rule({ ...route, priority: -2_147_483_648 }), 'ok'],
     ['the highest priority', rule({ ...route, priority: 2_147_483_647 }), 'ok'],
     ['the largest rule', rule({ condition: 'x'.repeat(16_384), actions: Array(64).fill('x'.repeat(16_000)) }), 'ok'],
@@ -267,7 +271,7 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     ['an empty action', rule({ actions: [''] }), 'spec.actions[0]'],
     ['a long description', rule({ ...route, description: 'x'.repeat(1_025) }), 'may not be more than 1024'],
     ['a long message', rule({ deny: { message: 'x'.repeat(1_025) } }), 'may not be more than 1024'],
-    ['another outcome of errors', rule({ deny: { message: 'no', onError: 'allow' } }), 'Unsupported value: "allow"'],
+    ['another outcome of errors', rule({ deny: { message: 'no', whenError: 'Allow' } }), 'Unsupported value: "Allow"'],
     ['a text as stop', rule({ ...route, stop: 'yes' }), 'spec.stop'],
     ['a text as suspended', rule({ ...route, suspended: 'yes' }), 'spec.suspended'],
     ['an unknown field of a rule', rule({ ...route, when: 'x' }), '.spec.when: field not declared in schema'],
@@ -279,18 +283,19 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     ['a huge condition', rule({ ...route, condition: 'x'.repeat(16_385) }), 'may not be more than 16384'],
     ['a priority above int', rule({ ...route, priority: 2_147_483_648 }), 'spec.priority'],
     ['a priority below int', rule({ ...route, priority: -2_147_483_649 }), 'spec.priority'],
-    ['an unknown fallback', rule({ ...route, onUnavailable: 'queue' }), 'Unsupported value: "queue"'],
+    ['an unknown fallback', rule({ ...route, whenUnavailable: 'Queue' }), 'Unsupported value: "Queue"'],
     [
       'a routing group with everything',
       group({
         name: 'Team A/etl',
-        strategy: 'leastLoaded',
+        strategy: 'LeastLoaded',
         affinity: { by: 'header:X-Team' },
         fallbacks: Array.from({ length: 16 }, (_, index) => `${index}${'x'.repeat(253)}`),
-        fallbackWhen: 'full',
+        whenFull: 'Fallback',
         bestEffort: true,
         maxRunningQueries: 1_000_000,
-        queue: { maxQueued: 100_000, maxWait: '24h', fairBy: 'source', hold: '10s', whenUnavailable: 'wait' },
+        queue: { maxQueued: 100_000, maxWait: '24h', fairBy: 'Source', hold: '10s' },
+        whenUnavailable: 'Wait',
       }),
       'ok',
     ],
@@ -331,8 +336,8 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     ],
     [
       'waiting without a queue',
-      group({ queue: { whenUnavailable: 'wait', maxQueued: 0 } }),
-      'queue.whenUnavailable: wait needs queue.maxQueued of at least 1',
+      group({ whenUnavailable: 'Wait', queue: { maxQueued: 0 } }),
+      'whenUnavailable: Wait needs queue.maxQueued of at least 1',
     ],
     ['an unknown field of a queue', group({ queue: { length: 1 } }), '.spec.queue.length: field not declared'],
     [
@@ -345,7 +350,7 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
         maxQueued: 100_000,
         rate: { queries: 1_000_000, period: '24h', burst: 1_000_000 },
         weight: 1_000,
-        mode: 'observe',
+        mode: 'Observe',
         message: 'x'.repeat(1_024),
       }),
       'ok',
@@ -377,7 +382,7 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
         },
         namespaces: ['team-a', '*'],
         port: 'https',
-        scheme: 'https',
+        scheme: 'HTTPS',
         template: {
           name: '{namespace}.{service}-x',
           routingGroup: 'etl',
@@ -429,7 +434,7 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
       resourceGroups({
         databases: Array.from({ length: 32 }, (_, index) => `trino_eu-$${index}`),
         prune: true,
-        onDrift: 'report',
+        whenDrifted: 'Report',
         firstPriority: 2_147_483_647,
         cpuQuotaPeriod: '1h',
         rootGroups: [
@@ -480,7 +485,7 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     ['a database twice', resourceGroups({ databases: ['a', 'b', 'a'] }), 'databases must not hold a name twice'],
     ['too many databases', resourceGroups({ databases: Array(33).fill('a') }), 'must have at most 32 items'],
     ['a name that no database has', resourceGroups({ databases: ['a;b'] }), 'spec.databases[0]'],
-    ['another answer to drift', resourceGroups({ onDrift: 'ignore' }), 'Unsupported value: "ignore"'],
+    ['another answer to drift', resourceGroups({ whenDrifted: 'Ignore' }), 'Unsupported value: "Ignore"'],
     ['a text as prune', resourceGroups({ prune: 'yes' }), 'spec.prune'],
     ['priority 0', resourceGroups({ firstPriority: 0 }), 'spec.firstPriority'],
     [
@@ -547,7 +552,7 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
       condition: 'true',
       ...route,
       priority: 2_147_483_647,
-      onUnavailable: 'fallback',
+      whenUnavailable: 'Fallback',
       stop: false,
       suspended: false,
     });
@@ -559,7 +564,7 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     );
     await kubectl(['apply', '--server-side', '-f', '-'], resourceGroups({}, 'shown'));
     const groups = JSON.parse(await kubectl(['get', 'rgc', 'shown', '-o', 'json'])) as { spec: unknown };
-    expect(groups.spec).toEqual({ ...resourceGroups({}).spec, prune: false, onDrift: 'repair' });
+    expect(groups.spec).toEqual({ ...resourceGroups({}).spec, prune: false, whenDrifted: 'Repair' });
     expect((await kubectl(['get', 'rgc', 'shown'])).split('\n')[0]).toMatch(
       /^NAME +CLASS +ENVIRONMENT +APPLIED +DRIFT +READY +AGE$/,
     );

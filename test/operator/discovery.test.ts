@@ -126,18 +126,18 @@ describe.skipIf(!controlPlaneAvailable)('clusters that are made of Services, on 
     const template = { name: '{service}', routingGroup: 'adhoc', routingGroupFrom: { label: 'group' } };
     await rig.apply(
       'kubectl',
-      discovery('engines', { template: { ...template, healthCheck: { type: 'NOOP', interval: '7s' } } }),
+      discovery('engines', { template: { ...template, healthCheck: { type: 'None', interval: '7s' } } }),
     );
     await until(() =>
       expect(operator.table.current.clusters.get('a')).toMatchObject({
         routingGroup: 'etl',
         weight: 7,
-        healthCheck: { type: 'NOOP', interval: '7s' },
+        healthCheck: { type: 'None', interval: '7s' },
       }),
     );
     expect(operator.table.current.clusters.get('b')).toMatchObject({ routingGroup: 'adhoc' });
-    await rig.apply('kubectl', discovery('engines', { template: { ...template, healthCheck: { type: 'NOOP' } } }));
-    await until(() => expect(operator.table.current.clusters.get('a')?.healthCheck).toEqual({ type: 'NOOP' }));
+    await rig.apply('kubectl', discovery('engines', { template: { ...template, healthCheck: { type: 'None' } } }));
+    await until(() => expect(operator.table.current.clusters.get('a')?.healthCheck).toEqual({ type: 'None' }));
     // What somebody else writes into a cluster is put back, unless the discovery says nothing of it.
     await rig.kubectl([
       'patch',

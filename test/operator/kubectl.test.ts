@@ -41,7 +41,7 @@ describe.skipIf(!controlPlaneAvailable)('what kubectl shows', () => {
       groupManifest('etl', { maxRunningQueries: 200, fallbacks: ['adhoc', 'none'], queue: { maxQueued: 100 } }),
       groupManifest('unused', { bestEffort: true }),
       limitManifest('per-user', { match: { users: ['~etl-.*'], routingGroups: ['adhoc'] } }),
-      limitManifest('trial', { per: 'all', rate: { queries: 120 }, maxRunning: undefined, mode: 'observe' }),
+      limitManifest('trial', { per: 'All', rate: { queries: 120 }, maxRunning: undefined, mode: 'Observe' }),
       limitManifest('broken', { match: { users: ['~('] } }),
     );
     // Claims a name that is taken: the younger one has to wait.

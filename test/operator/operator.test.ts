@@ -89,9 +89,9 @@ describe.skipIf(!controlPlaneAvailable)('operator on a real API server, with onl
       const server = await family.start();
       try {
         const { store } = await rig.startOperator({ database: await server.create() });
-        const manifest = (maxQueued: number, onDrift = 'repair') =>
+        const manifest = (maxQueued: number, whenDrifted = 'Repair') =>
           resourceManifest('ResourceGroupConfiguration', 'groups', {
-            ...{ environment: 'test', onDrift },
+            ...{ environment: 'test', whenDrifted },
             rootGroups: [{ name: 'a', softMemoryLimit: '50%', hardConcurrencyLimit: 5, maxQueued }],
             selectors: [{ group: 'a' }],
           });

@@ -17,13 +17,13 @@ describe.skipIf(!canBrowse)('the page of limits', () => {
     const resources = [
       resource('RoutingGroup', 'etl', { maxRunningQueries: 200, fallbacks: ['nowhere'], queue: { maxQueued: 50 } }),
       resource('QueryLimit', 'per-user', {
-        per: 'user',
+        per: 'User',
         maxRunning: 10,
         match: { users: ['~etl-.*'] },
         message: 'Ask in #data-platform.',
       }),
-      resource('QueryLimit', 'trial', { per: 'all', rate: { queries: 120 }, mode: 'observe' }),
-      resource('QueryLimit', 'wrong', { per: 'all', maxRunning: 1, match: { sources: ['~('] } }),
+      resource('QueryLimit', 'trial', { per: 'All', rate: { queries: 120 }, mode: 'Observe' }),
+      resource('QueryLimit', 'wrong', { per: 'All', maxRunning: 1, match: { sources: ['~('] } }),
     ];
     await writeFile(join(rig.manifests, 'limits.yaml'), resources.join('---\n'));
   });

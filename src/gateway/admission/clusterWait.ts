@@ -27,7 +27,7 @@ interface Waiting {
 const now: AdmissionResponse = { kind: 'now' };
 
 /**
- * Lets submissions to groups with `queue.whenUnavailable: wait` wait while neither the group nor one of its fallbacks
+ * Lets submissions to groups with `whenUnavailable: Wait` wait while neither the group nor one of its fallbacks
  * has a healthy cluster (docs/limits.md#clusters-on-demand). They continue after the first change of the routing table
  * that adds a healthy cluster or disables the wait.
  */
@@ -56,7 +56,7 @@ export class ClusterWait implements Admission {
       atMost: maxWaitMs,
       hold: holdMs,
       place: {
-        why: () => `no cluster of routing group ${policy.name} is available (queue.whenUnavailable)`,
+        why: () => `no cluster of routing group ${policy.name} is available (whenUnavailable: Wait)`,
         // All continue together.
         position: () => null,
         moveFirst: () => undefined,

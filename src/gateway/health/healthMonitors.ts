@@ -4,7 +4,7 @@ import { parseDuration } from '../../config/units.ts';
 import type { HealthCheck } from '../../kinds/engineCluster/spec.ts';
 import type { Clock, Random } from '../../model/clock.ts';
 import { durationText } from '../../model/durationText.ts';
-import type { MonitorType } from '../../model/monitorType.ts';
+import { type MonitorType, monitorChoices } from '../../model/monitorType.ts';
 import { type ClusterEntry, type HealthVerdict, takesNewQueries } from '../../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import { type CredentialSources, findCredentials } from './checkCredentials.ts';
@@ -355,7 +355,7 @@ function settingsOf(
   kinds: HealthCheckKinds,
 ): EffectiveSettings {
   const own: HealthCheck = healthCheck ?? {};
-  const type = own.type ?? defaults.type;
+  const type = own.type === undefined ? defaults.type : monitorChoices[own.type];
   const kind = kinds[type];
   const timeout = kind.needsUser ? (kind.timeout ?? defaults.timeout) : defaults.timeout;
   return {

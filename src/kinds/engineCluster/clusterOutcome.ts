@@ -196,7 +196,7 @@ function dereference(
 ): Address {
   if (spec.serviceRef === undefined) return { ok: true, url: withoutSlash(spec.proxyTo ?? '') };
   const own = resource.metadata.namespace;
-  const { name, namespace = own, port, scheme = 'http' } = spec.serviceRef;
+  const { name, namespace = own, port, scheme = 'HTTP' } = spec.serviceRef;
   const reference = { name, namespace, port, scheme };
   if (namespace !== own && !allowedServiceNamespaces.includes(namespace)) {
     return {

@@ -114,7 +114,7 @@ function clusterFindings({ spec }: CheckedManifest): readonly ManifestFinding[] 
 
 function isHttps({ proxyTo, serviceRef }: CheckedManifest['spec']): boolean {
   if (typeof proxyTo === 'string') return proxyTo.startsWith('https://');
-  return isRecord(serviceRef) && serviceRef.scheme === 'https';
+  return isRecord(serviceRef) && serviceRef.scheme === 'HTTPS';
 }
 
 class ClusterProgram implements KindProgram {

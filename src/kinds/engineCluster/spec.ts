@@ -11,7 +11,7 @@ import {
 import { durationField } from '../../model/durationField.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
 import { MAX_RUNNING_QUERIES } from '../../model/limitBounds.ts';
-import { monitorTypes } from '../../model/monitorType.ts';
+import { monitorChoices } from '../../model/monitorType.ts';
 import { clusterNameRules, routingGroupRules } from '../../model/registryCluster.ts';
 import type { Resource } from '../../model/resource.ts';
 import { DEFAULT_WEIGHT } from '../../model/strategies.ts';
@@ -36,7 +36,7 @@ const urlField = (field: string, description: string) =>
 export const HealthCheck = closedObject(
   {
     type: optionalChoice(
-      monitorTypes,
+      Object.keys(monitorChoices) as (keyof typeof monitorChoices)[],
       'How the health of the cluster is found out; clusterStatsConfiguration.monitorType by default.',
     ),
     path: optionalText('Path asked, where the type asks a path of its own.', { pattern: '^/', maxLength: 256 }),
@@ -72,7 +72,7 @@ export const ServiceRef = closedObject(
       { minLength: 1, maxLength: 63 },
     ),
     port: Type.Integer({ minimum: 1, maximum: 65535, description: 'Port of the Service.' }),
-    scheme: optionalChoice(['http', 'https'], 'http or https.', { default: 'http' }),
+    scheme: optionalChoice(['HTTP', 'HTTPS'], 'HTTP or HTTPS.', { default: 'HTTP' }),
   },
   'Service that requests are forwarded to, instead of proxyTo.',
 );
@@ -100,7 +100,7 @@ export type ClusterTlsSpec = Static<typeof ClusterTlsSpec>;
 
 /** Error for `spec.tls` of a cluster with an http URL. */
 export const TLS_WITHOUT_HTTPS =
-  'tls has no effect over http; begin proxyTo with https:// (serviceRef.scheme: https), or leave out tls';
+  'tls has no effect over http; begin proxyTo with https:// (serviceRef.scheme: HTTPS), or leave out tls';
 
 /** `spec` of an EngineCluster (docs/resources.md): fields of the registry, and what only resources have. */
 export const EngineClusterSpec = closedObject(
@@ -143,7 +143,7 @@ export const EngineClusterSpec = closedObject(
     },
   ],
   [
-    "!has(self.tls) || (has(self.proxyTo) ? self.proxyTo.startsWith('https://') : (has(self.serviceRef) && has(self.serviceRef.scheme) && self.serviceRef.scheme == 'https'))",
+    "!has(self.tls) || (has(self.proxyTo) ? self.proxyTo.startsWith('https://') : (has(self.serviceRef) && has(self.serviceRef.scheme) && self.serviceRef.scheme == 'HTTPS'))",
     TLS_WITHOUT_HTTPS,
   ],
   immutableName(ENGINE_CLUSTER),

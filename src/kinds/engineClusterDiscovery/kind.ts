@@ -197,12 +197,12 @@ export function discoveredCluster(
   const message = groups.joinRejection(own, routingGroup) ?? groups.joinRejection(namespace, routingGroup);
   if (message !== null) throw new ServiceNotUsable('GroupNotAllowed', message);
   const isNamedHttps = /^https(-|$)/.test(port.name) || port.appProtocol.toLowerCase() === 'https';
-  const isHttps = scheme === undefined ? isNamedHttps : scheme === 'https';
+  const isHttps = scheme === undefined ? isNamedHttps : scheme === 'HTTPS';
   const weight = annotationOf(metadata, WEIGHT_ANNOTATION, /^[0-9]{1,5}$/, 'no weight from 0 to 10000');
   const active = annotationOf(metadata, ACTIVE_ANNOTATION, /^(true|false)$/, 'neither true nor false');
   const spec = withoutUndefined({
     ...{ ...declared, routingGroup, gatewayClassName },
-    proxyTo: serviceUrl({ name, namespace, port: port.port, scheme: isHttps ? 'https' : 'http' }),
+    proxyTo: serviceUrl({ name, namespace, port: port.port, scheme: isHttps ? 'HTTPS' : 'HTTP' }),
     externalUrl: declared.externalUrl && withServiceNames(declared.externalUrl, metadata),
     active: active === undefined ? declared.active : active === 'true',
     weight: weight === undefined ? declared.weight : Number(weight),

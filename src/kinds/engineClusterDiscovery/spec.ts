@@ -136,7 +136,10 @@ export const EngineClusterDiscoverySpec = closedObject(
         description: 'Port of the Services, by name or number; by default the one named http or https, or the first.',
       }),
     ),
-    scheme: optionalChoice(['http', 'https'], 'By default https for a port with that name or appProtocol, else http.'),
+    scheme: optionalChoice(
+      ['HTTP', 'HTTPS'],
+      'HTTP or HTTPS; by default HTTPS for a port that is named https, or has it as appProtocol.',
+    ),
     template: ClusterTemplate,
     gatewayClassName,
   },

@@ -1,3 +1,4 @@
+import { uncapitalized } from '../../model/choice.ts';
 import { durationMs } from '../../model/durationField.ts';
 import type { GroupBindings } from '../../model/groupBindings.ts';
 import { isRecord } from '../../model/record.ts';
@@ -50,7 +51,7 @@ export const queryLimit: ResourceKind<LimitOutcome> = {
   columns: [
     { name: 'Per', type: 'string', jsonPath: '.spec.per', description: 'What has a counter of its own.' },
     { name: 'Limit', type: 'integer', jsonPath: '.spec.maxRunning', description: 'Queries at a time by one counter.' },
-    { name: 'Mode', type: 'string', jsonPath: '.spec.mode', description: 'enforce or observe.' },
+    { name: 'Mode', type: 'string', jsonPath: '.spec.mode', description: 'Enforce or Observe.' },
     { name: 'Running', type: 'integer', jsonPath: '.status.running', description: 'Queries that run.' },
     { name: 'Waiting', type: 'integer', jsonPath: '.status.waiting', description: 'Queries that wait.' },
     { name: 'Refused', type: 'integer', jsonPath: '.status.refused', description: 'Queries refused.' },
@@ -58,7 +59,7 @@ export const queryLimit: ResourceKind<LimitOutcome> = {
     conditionColumn('ResolvedRefs', 'The routing groups that it names have clusters.', 1),
   ],
   selectableFields: ['.spec.per', '.spec.mode', '.spec.gatewayClassName'],
-  example: { match: { users: ['~etl-.*'], routingGroups: ['adhoc'] }, per: 'user', maxRunning: 10 },
+  example: { match: { users: ['~etl-.*'], routingGroups: ['adhoc'] }, per: 'User', maxRunning: 10 },
   ownAccess: writeAccess(
     'Limits of users and sources are followed; REST writes create, apply (patch) and delete them.',
   ),
@@ -99,13 +100,15 @@ function limitPolicy(
   spec: QueryLimitSpec,
   bindings: GroupBindings,
 ): LimitPolicy {
-  const { per, maxRunning = null, maxQueued = null, weight = 1, mode = 'enforce', message = null } = spec;
+  const { per, maxRunning = null, maxQueued = null, weight = 1, mode = 'Enforce', message = null } = spec;
   const { queries = 0, period = DEFAULT_PERIOD, burst = queries } = spec.rate ?? {};
   const policy: LimitPolicy = {
     key: `${namespace}/${name}`,
     match: limitMatch(spec, bindings, namespace),
     rate: spec.rate === undefined ? null : { queries, periodMs: durationMs(period), burst },
-    ...{ per, maxRunning, maxQueued, weight, mode, message },
+    ...{ maxRunning, maxQueued, weight, message },
+    per: uncapitalized(per),
+    mode: uncapitalized(mode),
   };
   groupsOf.set(policy, namedGroups(spec));
   return policy;

@@ -59,14 +59,14 @@ export const QueryLimitSpec = closedObject(
   {
     match: Type.Optional(Match),
     per: literals(
-      ['user', 'source', 'all'],
+      ['User', 'Source', 'All'],
       'One counter for each user, for each source, or for all queries that match together.',
     ),
     maxRunning: optionalInteger(1, MAX_RUNNING_QUERIES, 'Queries that may run by one counter.'),
     maxQueued: optionalInteger(
       0,
       MAX_QUEUED_QUERIES,
-      'Queries that may wait by one counter; 0: a query that cannot run at once is refused.',
+      'Queries that may wait by one counter; 0: a query that cannot run immediately is rejected.',
     ),
     rate: Type.Optional(Rate),
     weight: optionalInteger(
@@ -76,11 +76,11 @@ export const QueryLimitSpec = closedObject(
       { default: 1 },
     ),
     mode: optionalChoice(
-      ['enforce', 'observe'],
-      'observe: what it would refuse or let wait is counted and shown, and runs.',
-      { default: 'enforce' },
+      ['Enforce', 'Observe'],
+      'Observe: what it would reject or let wait is counted and shown, and runs.',
+      { default: 'Enforce' },
     ),
-    message: optionalText('Text for people at the end of its refusals.', { minLength: 1, maxLength: 1024 }),
+    message: optionalText('Text for people at the end of its rejections.', { minLength: 1, maxLength: 1024 }),
     gatewayClassName: Type.Optional(GatewayClassName),
   },
   'How many queries of somebody may run, wait and begin.',

@@ -12,7 +12,7 @@ import { checkGroupsSpec } from './validation.ts';
 /** Content of a valid spec. */
 export interface DeclaredGroups {
   readonly prune: boolean;
-  readonly onDrift: 'repair' | 'report';
+  readonly whenDrifted: 'Repair' | 'Report';
   /** Each once; null: the gateway's own. */
   readonly databases: readonly (string | null)[];
   readonly environment: string;
@@ -82,12 +82,12 @@ function checkSpec(value: unknown, ownDatabase: string | null): SpecOutcome {
 
 /** The content of a valid spec. @param ownDatabase name of the gateway's own database */
 export function declaredGroups(spec: ResourceGroupConfigurationSpec, ownDatabase: string | null): DeclaredGroups {
-  const { environment, prune = false, onDrift = 'repair', databases = [null], firstPriority = null } = spec;
+  const { environment, prune = false, whenDrifted = 'Repair', databases = [null], firstPriority = null } = spec;
   const names = databases.map((name) => (name === ownDatabase ? null : name));
   const roots = spec.rootGroups.map(({ name }) => name);
   if (spec.cpuQuotaPeriod !== undefined) roots.push(PERIOD_ROOT);
   const rows = declaredRows(spec, firstPriority);
-  return { databases: [...new Set(names)], environment, rows, roots: new Set(roots), prune, onDrift };
+  return { databases: [...new Set(names)], environment, rows, roots: new Set(roots), prune, whenDrifted };
 }
 
 /** What a resource declares in each database: its root groups, and the period of CPU limits. */

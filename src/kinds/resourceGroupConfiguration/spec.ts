@@ -72,10 +72,10 @@ const ownFields = {
     'Whether groups of the environment that no resource declares are deleted, with their selectors.',
     { default: false },
   ),
-  onDrift: optionalChoice(
-    ['repair', 'report'],
-    'What happens where somebody else changed declared rows: they are put right, or only reported.',
-    { default: 'repair' },
+  whenDrifted: optionalChoice(
+    ['Repair', 'Report'],
+    'When another program changed declared rows: they are put right, or only reported.',
+    { default: 'Repair' },
   ),
   firstPriority: optionalInteger(
     1,

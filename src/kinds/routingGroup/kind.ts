@@ -1,3 +1,4 @@
+import { uncapitalized } from '../../model/choice.ts';
 import { durationMs } from '../../model/durationField.ts';
 import type { Problem } from '../../model/errors.ts';
 import type { GroupBindings } from '../../model/groupBindings.ts';
@@ -98,23 +99,24 @@ export const routingGroup: ResourceKind<GroupOutcome> = {
 };
 
 function groupPolicy(name: string, spec: RoutingGroupSpec): GroupPolicy {
-  const { maxQueued, maxWait, fairBy, hold, whenUnavailable } = spec.queue ?? {};
+  const { strategy, whenFull, whenUnavailable, queue = {} } = spec;
+  const { maxQueued, maxWait, fairBy = 'User', hold } = queue;
   const maxWaitMs = maxWait === undefined ? DEFAULT_QUEUE.maxWaitMs : durationMs(maxWait);
   return {
     name,
-    strategy: spec.strategy ?? null,
+    strategy: strategy === undefined ? null : uncapitalized(strategy),
     affinity: requestKeyOf(spec.affinity?.by ?? 'user'),
     fallbacks: spec.fallbacks ?? [],
-    fallbackWhen: spec.fallbackWhen ?? 'unavailable',
+    fallbackWhen: whenFull === 'Fallback' ? 'full' : 'unavailable',
     bestEffort: spec.bestEffort ?? false,
     maxRunning: spec.maxRunningQueries ?? null,
     queue: {
       maxQueued: maxQueued ?? DEFAULT_QUEUE.maxQueued,
       maxWaitMs,
-      fairBy: fairBy ?? DEFAULT_QUEUE.fairBy,
+      fairBy: uncapitalized(fairBy),
       // The default is not beyond a short `maxWait`.
       holdMs: hold === undefined ? Math.min(DEFAULT_QUEUE.holdMs, maxWaitMs) : durationMs(hold),
-      whenUnavailable: whenUnavailable ?? DEFAULT_QUEUE.whenUnavailable,
+      whenUnavailable: whenUnavailable === 'Wait' ? 'wait' : 'refuse',
     },
   };
 }
@@ -180,8 +182,8 @@ function* routingGroupFindings({ name, spec }: CheckedManifest): Generator<Manif
   for (const [group, field] of names) {
     yield* groupFindings(group, field).filter(({ severity }) => severity === 'warning');
   }
-  if (spec.fallbackWhen === 'full' && fallbacks.length === 0) {
-    const message = 'spec.fallbackWhen: has no effect without fallbacks; name the groups that serve instead';
-    yield { severity: 'warning', message, at: 'spec.fallbackWhen' };
+  if (spec.whenFull === 'Fallback' && fallbacks.length === 0) {
+    const message = 'spec.whenFull: Fallback has no effect without fallbacks; name the groups that serve instead';
+    yield { severity: 'warning', message, at: 'spec.whenFull' };
   }
 }

@@ -7,6 +7,7 @@ import {
   withoutControlCharacters,
   withoutDuplicates,
 } from '../../model/cel.ts';
+import { capitalized } from '../../model/choice.ts';
 import { durationField, durationMs } from '../../model/durationField.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
 import { MAX_QUEUED_QUERIES, MAX_RUNNING_QUERIES } from '../../model/limitBounds.ts';
@@ -48,7 +49,7 @@ export const Queue = closedObject(
     maxWait: Type.Optional(
       durationField('maxWait', { least: '1s', most: '24h' }, 'Longest wait, 1s to 24h; 10m by default.'),
     ),
-    fairBy: optionalChoice(['user', 'source'], 'Whose queries take turns: user (by default) or source.'),
+    fairBy: optionalChoice(['User', 'Source'], 'Whose queries take turns: User (by default) or Source.'),
     hold: Type.Optional(
       durationField(
         'hold',
@@ -56,18 +57,8 @@ export const Queue = closedObject(
         'How long a submission is kept waiting before it is answered as queued, 0s to 10s; 500ms by default.',
       ),
     ),
-    whenUnavailable: optionalChoice(
-      ['refuse', 'wait'],
-      'What becomes of queries while no cluster of the group, nor of its fallbacks, is available: refuse (by default) or wait.',
-    ),
   },
   'How queries wait for the group.',
-  [
-    "!(has(self.whenUnavailable) && self.whenUnavailable == 'wait' && has(self.maxQueued) && self.maxQueued == 0)",
-    'queue.whenUnavailable: wait needs queue.maxQueued of at least 1: with 0 no query may wait',
-    ({ whenUnavailable, maxQueued }) => (whenUnavailable === 'wait' && maxQueued === 0 ? 'maxQueued' : null),
-    'is 0: ',
-  ],
   [
     '!has(self.hold) || !has(self.maxWait) || duration(self.hold) <= duration(self.maxWait)',
     'queue.hold must not be longer than queue.maxWait',
@@ -83,7 +74,7 @@ export const RoutingGroupSpec = closedObject(
       groupName('name'),
     ),
     strategy: optionalChoice(
-      strategyNames,
+      strategyNames.map(capitalized),
       "How a cluster of the group is chosen; the configuration's routing.strategy by default.",
     ),
     affinity: Type.Optional(Affinity),
@@ -94,12 +85,17 @@ export const RoutingGroupSpec = closedObject(
         description: 'Routing groups that serve in place of this one, in this order.',
       }),
     ),
-    fallbackWhen: optionalChoice(
-      ['unavailable', 'full'],
-      'When fallbacks serve: while no cluster of the group is available, or also while none of them has room.',
-      { default: 'unavailable' },
+    whenFull: optionalChoice(
+      ['Wait', 'Fallback'],
+      'While no cluster of the group has room, queries wait, or its fallbacks serve; while none is available they do in any case.',
+      { default: 'Wait' },
     ),
-    bestEffort: optionalFlag('While no cluster is healthy, an unhealthy one is tried in place of a refusal.', {
+    whenUnavailable: optionalChoice(
+      ['Reject', 'Wait'],
+      'While no cluster of the group, nor of its fallbacks, is available, queries are rejected, or wait.',
+      { default: 'Reject' },
+    ),
+    bestEffort: optionalFlag('While no cluster is healthy, an unhealthy one is tried in place of a rejection.', {
       default: false,
     }),
     maxRunningQueries: optionalInteger(
@@ -111,6 +107,12 @@ export const RoutingGroupSpec = closedObject(
     gatewayClassName: Type.Optional(GatewayClassName),
   },
   'Limits, queue and fallbacks of a routing group.',
+  [
+    "!(has(self.whenUnavailable) && self.whenUnavailable == 'Wait' && has(self.queue) && has(self.queue.maxQueued) && self.queue.maxQueued == 0)",
+    'whenUnavailable: Wait needs queue.maxQueued of at least 1: with 0 no query may wait',
+    ({ whenUnavailable, queue }) => (whenUnavailable === 'Wait' && queue?.maxQueued === 0 ? 'queue.maxQueued' : null),
+    'is 0: ',
+  ],
   immutableName(ROUTING_GROUP),
 );
 export type RoutingGroupSpec = Static<typeof RoutingGroupSpec>;

@@ -31,13 +31,13 @@ export type RouteTo = Static<typeof RouteTo>;
 export const Deny = closedObject(
   {
     message: Type.String({ minLength: 1, maxLength: 1024, description: 'Text that the client shows.' }),
-    onError: optionalChoice(
-      ['deny', 'skip'],
-      'What happens when the condition fails: the submission is denied, or the rule is skipped.',
-      { default: 'deny' },
+    whenError: optionalChoice(
+      ['Reject', 'Skip'],
+      'What happens when the condition fails: the submission is rejected, or the rule is skipped.',
+      { default: 'Reject' },
     ),
   },
-  'Refuses matching submissions; final, whatever fires later.',
+  'Rejects matching submissions; final, whatever fires later.',
 );
 export type Deny = Static<typeof Deny>;
 
@@ -66,10 +66,10 @@ export const RoutingRuleSpec = closedObject(
     ),
     routeTo: Type.Optional(RouteTo),
     deny: Type.Optional(Deny),
-    onUnavailable: optionalChoice(
-      ['fallback', 'reject'],
-      'When the chosen group has no healthy cluster: fall back to the default group, or refuse.',
-      { default: 'fallback' },
+    whenUnavailable: optionalChoice(
+      ['Fallback', 'Reject'],
+      'When the chosen group has no healthy cluster: fall back to the default group, or reject.',
+      { default: 'Fallback' },
     ),
     stop: optionalFlag('No later rule is asked once this one fired.', { default: false }),
     gatewayClassName: Type.Optional(GatewayClassName),

@@ -203,7 +203,7 @@ function groupPlaces(
       if (outcome !== null && fence !== null && isBehind(outcome, own)) return state;
       const { uid, generation } = version;
       const declared = outcome?.declared ?? nothingDeclared;
-      const { rows, roots, onDrift } = declared;
+      const { rows, roots, whenDrifted } = declared;
       const target = targetOf(place, declared, all);
       const apply = () => use(place.database, (store) => store.declare(target));
       const differences = outcome === null ? [''] : await use(place.database, (store) => store.compare(target));
@@ -216,8 +216,8 @@ function groupPlaces(
       const isNoted = (each: GroupOwner) =>
         roots.has(each.root) && each.isApplied && each.uid === uid && each.generation === generation;
       if (outcome !== null && own.length === roots.size && own.every(isNoted)) {
-        if (!isSame && onDrift === 'repair') await apply();
-        return stateWith(driftAfter(state.drift, differences, onDrift === 'repair'));
+        if (!isSame && whenDrifted === 'Repair') await apply();
+        return stateWith(driftAfter(state.drift, differences, whenDrifted === 'Repair'));
       }
       const note = (each: ReadonlySet<string>, isApplied: boolean) =>
         owners.set(place, { uid, generation, roots: each, isApplied }, fence);
@@ -241,7 +241,7 @@ function groupPlaces(
 }
 
 const declaresNothing = { databases: [], environment: '', rows: noRows, roots: new Set<string>(), prune: false };
-const nothingDeclared: DeclaredGroups = { ...declaresNothing, onDrift: 'repair' };
+const nothingDeclared: DeclaredGroups = { ...declaresNothing, whenDrifted: 'Repair' };
 
 const emptyState = ({ database, environment }: GroupPlace): GroupTargetState => ({
   ...{ ...(database === null ? {} : { name: database }), environment, groups: 0, selectors: 0 },

@@ -40,7 +40,7 @@ export interface ListedRule extends Omit<RuleFields, 'priority'> {
   readonly resource?: string;
   readonly routeTo?: RoutingRuleSpec['routeTo'];
   readonly deny?: RoutingRuleSpec['deny'];
-  readonly onUnavailable?: RoutingRuleSpec['onUnavailable'];
+  readonly whenUnavailable?: RoutingRuleSpec['whenUnavailable'];
   readonly stop?: boolean;
   readonly suspended?: boolean;
   /** Reason that its present version is not active, if any. */
@@ -50,7 +50,7 @@ export interface ListedRule extends Omit<RuleFields, 'priority'> {
 /** A rule as a caller wants it. What only resources have stays as it is where it is absent; null takes it out. */
 export interface RuleChange
   extends RuleFields,
-    Pick<RuleDraft, 'routeTo' | 'deny' | 'onUnavailable' | 'stop' | 'suspended'> {
+    Pick<RuleDraft, 'routeTo' | 'deny' | 'whenUnavailable' | 'stop' | 'suspended'> {
   /** Of the rule that the caller has seen (`InventoryRule.version`); absent: whatever it states now is replaced. */
   readonly version?: string;
 }
@@ -251,7 +251,7 @@ export class RoutingRules {
  * @throws GatewayError EG_IMPOSSIBLE
  */
 function mustFitFile(rule: RuleChange): void {
-  for (const field of ['routeTo', 'deny', 'onUnavailable', 'stop', 'suspended'] as const) {
+  for (const field of ['routeTo', 'deny', 'whenUnavailable', 'stop', 'suspended'] as const) {
     if (rule[field] === undefined || rule[field] === plainRule[field]) continue;
     const message = `the rule ${rule.name} is in the rules file, which has no ${field}; only resources have it`;
     throw new GatewayError('EG_IMPOSSIBLE', message, { field });
@@ -278,7 +278,7 @@ function ruleSpec(present: Resource['spec'], rule: RuleChange): Resource['spec']
     routeTo: routeTo === undefined ? present.routeTo : (routeTo ?? undefined),
     deny: deny === undefined ? present.deny : (deny ?? undefined),
   };
-  for (const field of ['onUnavailable', 'stop', 'suspended'] as const) {
+  for (const field of ['whenUnavailable', 'stop', 'suspended'] as const) {
     const isDefault = spec[field] === undefined && rule[field] === plainRule[field];
     if (rule[field] !== undefined && !isDefault) spec[field] = rule[field];
   }

@@ -168,8 +168,8 @@ function leftOutDocuments(compiled: CompiledRules | null): ReadonlyMap<number | 
 function fileRule(rule: RuleDefinition, place: string, leftOut: string | undefined): Listed {
   return {
     ...knownTexts(rule, rule.name, () => {
-      const { routeTo, deny, onUnavailable, stop, suspended, priority } = rule;
-      return { ...fieldsOf(rule), priority, routeTo, deny, onUnavailable, stop, suspended };
+      const { routeTo, deny, whenUnavailable, stop, suspended, priority } = rule;
+      return { ...fieldsOf(rule), priority, routeTo, deny, whenUnavailable, stop, suspended };
     }),
     origin: 'file',
     resource: null,
@@ -218,7 +218,7 @@ export function resourceFields(resource: Resource): RuleFacts {
     actions: Array.isArray(spec.actions) ? spec.actions : [],
     routeTo: spec.routeTo ?? null,
     deny: spec.deny ?? null,
-    onUnavailable: spec.onUnavailable ?? 'fallback',
+    whenUnavailable: spec.whenUnavailable ?? 'Fallback',
     stop: spec.stop ?? false,
     suspended: spec.suspended ?? false,
   };

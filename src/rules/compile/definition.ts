@@ -1,4 +1,4 @@
-import type { RouteTo } from '../../kinds/routingRule/spec.ts';
+import type { Deny, RouteTo } from '../../kinds/routingRule/spec.ts';
 
 /** Position of a condition's or action's text in its file. */
 export interface TextPlace {
@@ -28,8 +28,8 @@ export interface RuleDefinition {
   readonly condition: RuleText;
   readonly actions: readonly RuleText[];
   readonly routeTo: RouteTo | null;
-  readonly deny: { readonly message: string; readonly onError: 'deny' | 'skip' } | null;
-  readonly onUnavailable: 'fallback' | 'reject';
+  readonly deny: Required<Deny> | null;
+  readonly whenUnavailable: 'Fallback' | 'Reject';
   readonly stop: boolean;
   readonly suspended: boolean;
 }
@@ -39,7 +39,7 @@ export const plainRule = {
   namespace: null,
   routeTo: null,
   deny: null,
-  onUnavailable: 'fallback',
+  whenUnavailable: 'Fallback',
   stop: false,
   suspended: false,
 } as const;

@@ -13,7 +13,7 @@ export interface RuleDraft {
   readonly actions: readonly string[];
   readonly routeTo?: RouteTo | null;
   readonly deny?: Deny | null;
-  readonly onUnavailable?: 'fallback' | 'reject';
+  readonly whenUnavailable?: 'Fallback' | 'Reject';
   readonly stop?: boolean;
   readonly suspended?: boolean;
 }
@@ -31,8 +31,8 @@ export function draftDefinition(draft: RuleDraft, origin: RuleDefinition['origin
     condition: text(draft.condition, 'condition'),
     actions: draft.actions.map((action, index) => text(action, `actions[${index}]`)),
     routeTo: draft.routeTo ?? null,
-    deny: deny == null ? null : { message: deny.message, onError: deny.onError ?? 'deny' },
-    onUnavailable: draft.onUnavailable ?? plainRule.onUnavailable,
+    deny: deny == null ? null : { message: deny.message, whenError: deny.whenError ?? 'Reject' },
+    whenUnavailable: draft.whenUnavailable ?? plainRule.whenUnavailable,
     stop: draft.stop ?? plainRule.stop,
     suspended: draft.suspended ?? plainRule.suspended,
   };

@@ -1,3 +1,4 @@
+import { uncapitalized } from '../../model/choice.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { act, type CompiledRule, matches, RuleFailed } from '../compile/compiledRule.ts';
 import { GROUP_KEY } from '../compile/resultKeys.ts';
@@ -249,7 +250,7 @@ export class CompiledRuleSet implements RuleSet {
       draft.cluster = routeTo.cluster;
       draft.routingGroup = null;
       draft.rule = name;
-      draft.onUnavailable = definition.onUnavailable;
+      draft.onUnavailable = uncapitalized(definition.whenUnavailable);
     }
     const put = result.puts === null ? undefined : putTexts(result.puts, e);
     draft.trace.note(number, 'fired', { put });
@@ -263,13 +264,13 @@ export class CompiledRuleSet implements RuleSet {
     draft.routingGroup = isGroup ? group : null;
     draft.cluster = null;
     draft.rule = isGroup ? definition.name : null;
-    draft.onUnavailable = isGroup ? definition.onUnavailable : 'fallback';
+    draft.onUnavailable = isGroup ? uncapitalized(definition.whenUnavailable) : 'fallback';
   }
 
   #noteFailure({ definition }: CompiledRule, number: number, message: string, draft: DecisionDraft): void {
     draft.hasFailed = true;
     const { deny } = definition;
-    if (deny !== null && deny.onError === 'deny') {
+    if (deny !== null && deny.whenError === 'Reject') {
       this.#deny(number, deny.message, message, draft);
       return;
     }

@@ -73,7 +73,7 @@ function recordedOutcome({ outcome, error }: RuleTrace): Outcome | null {
 /** Equal for conditions with equal outcomes for each request. */
 function conditionKey({ definition: { condition, deny } }: CompiledRule): string {
   // A rule that denies fails in cases in which another does not match.
-  return `${deny === null ? '' : deny.onError}/${condition.text}`;
+  return `${deny === null ? '' : deny.whenError}/${condition.text}`;
 }
 
 /** @throws RuleFailed if it failed */
@@ -262,7 +262,7 @@ export class RuleReplay {
     const isPlain = !expressionsIn(block).some(
       (each) => each.type === 'name' && (each.name === 'result' || each.name === 'state'),
     );
-    const isLenient = this.#settings.onRuleError === 'skip' && (deny === null || deny.onError === 'skip');
+    const isLenient = this.#settings.onRuleError === 'skip' && (deny === null || deny.whenError === 'Skip');
     const replay = isLenient ? 'lenient' : 'strict';
     // A condition that changes `result` or `state` runs up to the first unknown read.
     const compiled = compileRule(definition, isPlain ? { ...context, differenceWarnings: false, replay } : context);

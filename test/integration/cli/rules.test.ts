@@ -217,7 +217,7 @@ actions:
         `  rootGroups:
     - {name: global, hardConcurrencyLimit: ten, hardPhysicalDataScanLimit: 1TB}
   selectors: []
-  onDrift: ignore
+  whenDrifted: Ignore
 `,
       ),
       resource(
@@ -254,7 +254,7 @@ actions:
       'groups.manifest.yaml:22:1: error: form: spec.environment is required',
       'groups.manifest.yaml:24:22: error: form: spec.rootGroups[0].hardConcurrencyLimit must be a whole number, not a text',
       "groups.manifest.yaml:24:49: error: form: spec.rootGroups[0].hardPhysicalDataScanLimit has no column in the tables that engines read; the engine's file alone has it",
-      'groups.manifest.yaml:26:3: error: form: spec.onDrift must be one of "repair", "report"',
+      'groups.manifest.yaml:26:3: error: form: spec.whenDrifted must be one of "Repair", "Report"',
       'groups.manifest.yaml:35:7: warning: warned: spec.rootGroups[1].maxQueued is missing: 0, so that a query that cannot run at once is refused',
       'groups.manifest.yaml:35:7: warning: warned: spec.rootGroups[1] has no selector that leads to "idle", or below it: no query runs in it',
       'groups.manifest.yaml:38:7: warning: warned: spec.selectors[1] is never reached: selectors[0] takes all that it would match',
@@ -310,11 +310,11 @@ actions:
         of('RoutingGroup', 'etl', { fallbacks: ['adhoc', 'nowhere'] }),
         of('RoutingGroup', 'spilled', { fallbacks: ['adhoc'] }),
         of('RoutingGroup', 'lonely', {}),
-        of('QueryLimit', 'some', { per: 'all', maxRunning: 1, match: { routingGroups: ['adhoc', 'none', '~n.*'] } }),
+        of('QueryLimit', 'some', { per: 'All', maxRunning: 1, match: { routingGroups: ['adhoc', 'none', '~n.*'] } }),
         of('RoutingRule', 'good', { condition: 'true', routeTo: { routingGroup: 'spilled' } }),
         of('RoutingRule', 'bad', { condition: 'true', routeTo: { routingGroup: 'void' } }),
         of('QueryLimit', 'blue', {
-          per: 'all',
+          per: 'All',
           maxRunning: 1,
           gatewayClassName: 'blue',
           match: { routingGroups: ['x'] },

@@ -108,14 +108,14 @@ test('clusters that come, change and go are followed; NOOP is HEALTHY unasked', 
   await until(() => status('a') === 'UNHEALTHY', 'UNHEALTHY');
   table.setInputs({ clusters: [clusterAt('a', engine.url)] });
   await until(() => status('a') === 'HEALTHY', 'HEALTHY at the new address');
-  table.setInputs({ clusters: [clusterAt('n', 'http://nowhere.invalid', { healthCheck: { type: 'NOOP' } })] });
+  table.setInputs({ clusters: [clusterAt('n', 'http://nowhere.invalid', { healthCheck: { type: 'None' } })] });
   await until(() => status('n') === 'HEALTHY', 'HEALTHY by NOOP');
   expect(status('a')).toBeUndefined();
 });
 
 test('a refused connection of a request counts at once, and the cluster is looked at again soon', async () => {
   const engine = closing(await startSimulatedEngine({ name: 'a' }));
-  const clusters = [clusterAt('a', engine.url), clusterAt('n', engine.url, { healthCheck: { type: 'NOOP' } })];
+  const clusters = [clusterAt('a', engine.url), clusterAt('n', engine.url, { healthCheck: { type: 'None' } })];
   const { monitors, status, health } = monitor(clusters, { interval: 60_000, failureThreshold: 5 });
   await until(() => status('a') === 'HEALTHY' && status('n') === 'HEALTHY', 'HEALTHY');
   monitors.connectionFailed('a', 'http://old:1', 'connection refused');

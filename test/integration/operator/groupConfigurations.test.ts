@@ -159,7 +159,7 @@ for (const family of databases) {
       expect(statusOf(rig)).toMatchObject({
         databases: [{ drift: { repaired: true, rows: 1, differences: ['etl has maxQueued 1, not 100'] } }],
       });
-      await write(manifest({ ...withoutUserGroup, onDrift: 'report' }));
+      await write(manifest({ ...withoutUserGroup, whenDrifted: 'Report' }));
       await until(() => expect(statusOf(rig)?.observedGeneration).toBe(2));
       await change();
       await until(() => expect(condition(rig, 'Drift')).toBe('True Changed'));

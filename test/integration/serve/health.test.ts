@@ -225,7 +225,7 @@ describe('health and load of clusters, through a gateway as users run it', () =>
     };
     const [tenant, thief] = [await hostile(), await hostile()];
     const listed = await hostile(thief.url);
-    const checks = [...['METRICS', 'UI_API', 'JDBC', 'JMX'].map((type) => ({ type })), { path: '/steal' }, undefined];
+    const checks = [...['Metrics', 'UIAPI', 'JDBC', 'JMX'].map((type) => ({ type })), { path: '/steal' }, undefined];
     const clusters = checks.flatMap((healthCheck, index) => {
       const asked = healthCheck === undefined ? {} : { healthCheck };
       return [

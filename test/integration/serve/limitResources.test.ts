@@ -12,7 +12,7 @@ interface Stored {
   readonly resource: { readonly name: string } | null;
 }
 const call = (method: string, path: string, body?: object) => callAt(gateway, method, path, body);
-const limit = { per: 'user', maxRunning: 10, match: { users: ['~etl-.*'] } };
+const limit = { per: 'User', maxRunning: 10, match: { users: ['~etl-.*'] } };
 
 describe.each(['directory', 'database'] as const)('groups and limits by REST, source %s', (source) => {
   const world = worldOf('suite');
@@ -90,7 +90,7 @@ describe.each(['directory', 'database'] as const)('groups and limits by REST, so
     const path = '/api/limits/default/x';
     for (const [body, field] of [
       [{ maxRunning: 1 }, 'per'],
-      [{ per: 'user' }, 'maxRunning'],
+      [{ per: 'User' }, 'maxRunning'],
       [{ ...limit, match: { users: ['~('] } }, 'match.users[0]'],
       [{ ...limit, gatewayClassName: 'blue' }, 'gatewayClassName'],
     ] as const) {

@@ -25,12 +25,12 @@ beforeAll(async () => {
     manifest('RoutingGroup', 'two', { queue: { hold: '1s', maxQueued: 1 } }),
     manifest('QueryLimit', 'people', {
       match: { users: ['ann', 'cid'] },
-      ...{ per: 'user', maxRunning: 1, maxQueued: 1, message: 'Ask in #data-platform for more.' },
+      ...{ per: 'User', maxRunning: 1, maxQueued: 1, message: 'Ask in #data-platform for more.' },
     }),
-    manifest('QueryLimit', 'trial', { match: { users: ['bob'] }, per: 'user', maxRunning: 1, mode: 'observe' }),
+    manifest('QueryLimit', 'trial', { match: { users: ['bob'] }, per: 'User', maxRunning: 1, mode: 'Observe' }),
     manifest('QueryLimit', 'loops', {
       match: { sources: ['loop'] },
-      ...{ per: 'source', rate: { queries: 3, period: '24h', burst: 3 } },
+      ...{ per: 'Source', rate: { queries: 3, period: '24h', burst: 3 } },
     }),
   );
 });
@@ -157,14 +157,15 @@ describe('queries of a group whose cluster sleeps', () => {
   beforeAll(async () => {
     night = await own.engine({ name: 'night', queuedPolls: 0, state: { starting: true } });
     const away = `http://127.0.0.1:${await freePort()}`;
-    const queue = { whenUnavailable: 'wait', hold: '1s', maxWait: '5m', maxQueued: 2 };
+    const waiting = { whenUnavailable: 'Wait' };
+    const queue = { hold: '1s', maxWait: '5m', maxQueued: 2 };
     await own.declare(
       manifest('EngineCluster', 'night-1', { proxyTo: night.url, routingGroup: 'night' }),
       manifest('EngineCluster', 'away-1', { proxyTo: away, routingGroup: 'away' }),
       manifest('EngineCluster', 'adhoc-1', { proxyTo: engine.url, routingGroup: 'adhoc' }),
-      manifest('RoutingGroup', 'night', { queue }),
-      manifest('RoutingGroup', 'away', { queue: { ...queue, hold: '100ms', maxWait: '1s' } }),
-      manifest('RoutingGroup', 'spilling', { queue, fallbacks: ['adhoc'] }),
+      manifest('RoutingGroup', 'night', { ...waiting, queue }),
+      manifest('RoutingGroup', 'away', { ...waiting, queue: { ...queue, hold: '100ms', maxWait: '1s' } }),
+      manifest('RoutingGroup', 'spilling', { ...waiting, queue, fallbacks: ['adhoc'] }),
     );
     const routing = { defaultRoutingGroup: 'night' };
     ({ url } = await own.startReady(

@@ -94,7 +94,7 @@ describe.skipIf(!hasOpenssl)('groups of users', () => {
       }),
       manifest('QueryLimit', 'analysts', {
         match: { groups: ['~analyst.*'] },
-        per: 'user',
+        per: 'User',
         rate: { queries: 1, period: '24h' },
       }),
     );

@@ -37,8 +37,8 @@ const routes = (group: string): string[] => [`result.put("routingGroup", "${grou
 const first = rule('first', { priority: 1, actions: [...routes('first'), 'state.put("first", 1)'] });
 const slow = rule('slow', { priority: 2, condition: busy, actions: routes('slow') });
 const later = rule('later', { priority: 3, condition: 'state.get("busy") == null', actions: routes('later') });
-const denies = (onError?: 'deny' | 'skip'): RoutingRule =>
-  rule('denies', { priority: 3, condition: 'false', deny: { message: 'no', ...(onError && { onError }) } });
+const denies = (whenError?: 'Reject' | 'Skip'): RoutingRule =>
+  rule('denies', { priority: 3, condition: 'false', deny: { message: 'no', ...(whenError && { whenError }) } });
 
 interface Decided {
   readonly decision: RuleDecision;
@@ -76,21 +76,22 @@ describe('a rule that uses up the time of its decision', () => {
     expect(counted).toEqual(['slow', 'later']);
   });
 
-  test.each([undefined, 'deny'] as const)('a deny that was not asked denies with onError %s', (onError) => {
-    const { decision } = decide([first, slow, denies(onError)], { sources: ticking(10) });
+  test.each([undefined, 'Reject'] as const)('a deny that was not asked denies with whenError %s', (whenError) => {
+    const { decision } = decide([first, slow, denies(whenError)], { sources: ticking(10) });
     expect(decision.denied).toEqual({ rule: 'denies', message: 'no' });
     expect(decision.trace.rules[2]).toMatchObject({ outcome: 'denied', error: notAsked });
   });
 
-  test('a deny that was not asked lets pass with onError skip', () => {
-    const { decision } = decide([first, slow, denies('skip')], { sources: ticking(10) });
+  test('a deny that was not asked lets pass with whenError Skip', () => {
+    const { decision } = decide([first, slow, denies('Skip')], { sources: ticking(10) });
     expect(decision).toMatchObject({ denied: null, routingGroup: 'first' });
   });
 
-  test('a deny that uses it up itself follows its onError', () => {
-    const own = (onError: 'deny' | 'skip') => rule('own', { condition: busy, deny: { message: 'busy', onError } });
-    expect(decide([own('deny')], { sources: ticking(10) }).decision.denied).toEqual({ rule: 'own', message: 'busy' });
-    expect(decide([own('skip')], { sources: ticking(10) }).decision.denied).toBeNull();
+  test('a deny that uses it up itself follows its whenError', () => {
+    const own = (whenError: 'Reject' | 'Skip') =>
+      rule('own', { condition: busy, deny: { message: 'busy', whenError } });
+    expect(decide([own('Reject')], { sources: ticking(10) }).decision.denied).toEqual({ rule: 'own', message: 'busy' });
+    expect(decide([own('Skip')], { sources: ticking(10) }).decision.denied).toBeNull();
   });
 
   test('rejects the request where onRuleError says so', () => {

@@ -205,7 +205,7 @@ const generatedRules: fc.Arbitrary<Partial<RoutingRuleSpec>> = fc
         { routeTo: { routingGroup: 'fixed' } },
         { routeTo: { cluster: 'pinned' }, stop: true },
         { deny: { message: 'no' } },
-        { deny: { message: 'no', onError: 'skip' } },
+        { deny: { message: 'no', whenError: 'Skip' } },
       ),
     ),
   )

@@ -32,7 +32,7 @@ const effects: readonly Partial<RoutingRuleSpec>[] = [
   { routeTo: { routingGroup: 'g2' }, stop: true },
   { routeTo: { cluster: 'c1' } },
   { deny: { message: 'no' } },
-  { deny: { message: 'no', onError: 'skip' } },
+  { deny: { message: 'no', whenError: 'Skip' } },
   { actions: ['result.put("routingGroup", request.getHeader("b"))'] },
   { actions: ['state.put("seen", "yes")', 'result.put("routingGroup", "g3")'] },
 ];

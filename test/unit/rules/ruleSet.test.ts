@@ -46,7 +46,7 @@ describe('order', () => {
 describe('declarative rules', () => {
   test('routeTo chooses a group or pins a cluster; a later group overrules a pin', () => {
     const compiler = createRuleCompiler();
-    const pinned = rule('pin', { priority: 1, routeTo: { cluster: 'blue' }, onUnavailable: 'reject' });
+    const pinned = rule('pin', { priority: 1, routeTo: { cluster: 'blue' }, whenUnavailable: 'Reject' });
     expect(decide(compiler.compile([pinned], null))).toMatchObject({
       cluster: 'blue',
       rule: 'pin',
@@ -94,12 +94,12 @@ describe('declarative rules', () => {
 
   test.each([
     ['deny', 'request.getHeader("X-Absent").length() > 1', undefined, true],
-    ['skip', 'request.getHeader("X-Absent").length() > 1', 'skip', false],
+    ['skip', 'request.getHeader("X-Absent").length() > 1', 'Skip', false],
     ['deny, body not analysed', 'engineQueryProperties.tablesContains("hive.web.events")', undefined, true],
-    ['skip, body not analysed', 'engineQueryProperties.getCatalogs() contains "hive"', 'skip', false],
-  ] as const)('a deny whose condition fails follows onError: %s', (_what, condition, onError, isDenied) => {
+    ['skip, body not analysed', 'engineQueryProperties.getCatalogs() contains "hive"', 'Skip', false],
+  ] as const)('a deny whose condition fails follows whenError: %s', (_what, condition, whenError, isDenied) => {
     const compiled = createRuleCompiler({ onRuleError: 'reject' }).compile(
-      [rule('no', { condition, deny: { message: 'no', ...(onError === undefined ? {} : { onError }) } })],
+      [rule('no', { condition, deny: { message: 'no', ...(whenError === undefined ? {} : { whenError }) } })],
       null,
     );
     const decision = decide(compiled, { queryProperties: unanalysed });
@@ -108,11 +108,11 @@ describe('declarative rules', () => {
     expect(decision.trace.rules[0]?.error).toBeDefined();
   });
 
-  test('a deny that reads a statement that the engine may not run denies, whatever its onError is', () => {
+  test('a deny that reads a statement that the engine may not run denies, whatever its whenError is', () => {
     const condition = 'request.getMethod() == "PUT" || engineQueryProperties.tablesContains("a.b.c")';
     const compiled = createRuleCompiler().compile(
       [
-        rule('reads', { condition, deny: { message: 'no', onError: 'skip' } }),
+        rule('reads', { condition, deny: { message: 'no', whenError: 'Skip' } }),
         rule('others', { priority: 1, condition: 'false', deny: { message: 'never' } }),
       ],
       null,

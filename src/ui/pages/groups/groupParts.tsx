@@ -73,7 +73,7 @@ export function specOf({ spec }: Pick<GroupState, 'spec'>): RoutingGroupSpec {
 /** Capacity, limits and queue of a group, as names and texts. */
 export function groupFacts(group: GroupDetails): readonly (readonly [name: string, value: string | undefined])[] {
   const { clusters, running, waiting, refused, isDefault } = group;
-  const { strategy, affinity, maxRunningQueries, fallbacks, fallbackWhen, bestEffort, queue = {} } = specOf(group);
+  const { strategy, affinity, maxRunningQueries, fallbacks, whenFull, bestEffort, queue = {} } = specOf(group);
   const eligible = clusters.filter(({ takesNewQueries }) => takesNewQueries);
   return [
     ['Takes new queries', `${eligible.length} of ${clusters.length} ${clusters.length === 1 ? 'backend' : 'backends'}`],
@@ -82,12 +82,12 @@ export function groupFacts(group: GroupDetails): readonly (readonly [name: strin
     ['Waiting', ofLimit(waiting, queue.maxQueued)],
     ['Refused so far by its limit', refused === null ? '–' : refused.toLocaleString('en')],
     ['Longest wait', queue.maxWait ?? '10m, the default'],
-    ['Turns by', queue.fairBy ?? 'user, the default'],
+    ['Turns by', queue.fairBy ?? 'User, the default'],
     ['Strategy', strategy === undefined || affinity?.by === undefined ? strategy : `${strategy} by ${affinity.by}`],
     ['Best effort', bestEffort === true ? 'an unhealthy backend is tried rather than none' : undefined],
     [
       'Fallbacks serve',
-      fallbacks !== undefined && fallbackWhen === 'full' ? 'also while none of its backends has room' : undefined,
+      fallbacks !== undefined && whenFull === 'Fallback' ? 'also while none of its backends has room' : undefined,
     ],
     ['Default group', isDefault ? 'queries that nothing else decides on go here' : undefined],
   ];

@@ -128,7 +128,7 @@ const limitColumns: readonly Column<LimitState>[] = [
         kind="QueryLimit"
         listedAs={limit.name}
         state={limit}
-        observes={limitSpecOf(limit).mode === 'observe'}
+        observes={limitSpecOf(limit).mode === 'Observe'}
       />
     ),
   },
@@ -147,7 +147,7 @@ function What({ spec: { match = {}, per, maxRunning, maxQueued, rate, message } 
     <Stack gap={0} className={classes.what}>
       <Text size="sm">{whom.length === 0 ? 'everybody' : whom.join('; ')}</Text>
       <Text size="sm">
-        {per === 'all' ? 'together' : `each ${per}`}: {limits.join('; ')}
+        {per === 'All' ? 'together' : `each ${per.toLowerCase()}`}: {limits.join('; ')}
       </Text>
       {message !== undefined && <Faint>{message}</Faint>}
     </Stack>

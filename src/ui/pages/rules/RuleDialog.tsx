@@ -182,12 +182,12 @@ export function RuleDialog({ rule, onClose }: RuleDialogProps) {
                 <NativeSelect
                   label="Where no cluster can take the request"
                   data={[
-                    { value: 'fallback', label: 'the default group takes it' },
-                    { value: 'reject', label: 'it is refused' },
+                    { value: 'Fallback', label: 'the default group takes it' },
+                    { value: 'Reject', label: 'it is rejected' },
                   ]}
-                  value={fields.onUnavailable}
+                  value={fields.whenUnavailable}
                   onChange={({ currentTarget: { value } }) =>
-                    set('onUnavailable', value === 'reject' ? 'reject' : 'fallback')
+                    set('whenUnavailable', value === 'Reject' ? 'Reject' : 'Fallback')
                   }
                 />
                 <Switch label="Ask no later rule once this one fired" {...flag('stop')} />
@@ -274,7 +274,7 @@ const labels = {
   actions: 'Actions',
   routeTo: 'To',
   deny: 'Denied with',
-  onUnavailable: 'Where no cluster can take it',
+  whenUnavailable: 'Where no cluster can take it',
   stop: 'No later rule is asked',
   suspended: 'Suspended',
 } as const;
@@ -335,39 +335,39 @@ interface Fields extends Pick<RuleState, 'description' | 'condition' | 'actions'
   readonly way: Way;
   readonly target: string;
   readonly message: string;
-  readonly denyOnError: 'deny' | 'skip' | undefined;
-  readonly onUnavailable: 'fallback' | 'reject';
+  readonly denyWhenError: 'Reject' | 'Skip' | undefined;
+  readonly whenUnavailable: 'Fallback' | 'Reject';
 }
 
 const newFields: Fields = {
   ...{ description: '', priority: '', condition: '', way: 'group', actions: [''], target: '', message: '' },
-  ...{ denyOnError: undefined, onUnavailable: 'fallback', stop: false, suspended: false },
+  ...{ denyWhenError: undefined, whenUnavailable: 'Fallback', stop: false, suspended: false },
 };
 
 function toFields(rule: RuleState): Fields {
-  const { description, priority, condition, actions, routeTo, deny, onUnavailable, stop, suspended } = rule;
+  const { description, priority, condition, actions, routeTo, deny, whenUnavailable, stop, suspended } = rule;
   const target = routeTo?.cluster === undefined ? 'group' : 'cluster';
   return {
-    ...{ description, condition, onUnavailable, stop, suspended },
+    ...{ description, condition, whenUnavailable, stop, suspended },
     priority: priority === NO_PRIORITY ? '' : priority,
     way: deny !== null ? 'deny' : routeTo === null ? 'actions' : target,
     actions: actions.length === 0 ? [''] : actions,
     target: routeTo?.cluster ?? routeTo?.routingGroup ?? '',
     message: deny?.message ?? '',
-    denyOnError: deny?.onError,
+    denyWhenError: deny?.whenError,
   };
 }
 
 function toRule(name: string, fields: Fields): RuleInput {
-  const { description, priority, condition, way, actions, target, message, denyOnError } = fields;
-  const { onUnavailable, stop, suspended } = fields;
+  const { description, priority, condition, way, actions, target, message, denyWhenError } = fields;
+  const { whenUnavailable, stop, suspended } = fields;
   const routes = way === 'group' ? { routingGroup: target.trim() } : { cluster: target.trim() };
   return {
-    ...{ name, description, condition, onUnavailable, stop, suspended },
+    ...{ name, description, condition, whenUnavailable, stop, suspended },
     priority: typeof priority === 'number' ? priority : null,
     actions: way === 'actions' ? actions : [],
     routeTo: way === 'group' || way === 'cluster' ? routes : null,
-    deny: way === 'deny' ? { message, ...(denyOnError === undefined ? {} : { onError: denyOnError }) } : null,
+    deny: way === 'deny' ? { message, ...(denyWhenError === undefined ? {} : { whenError: denyWhenError }) } : null,
   };
 }
 

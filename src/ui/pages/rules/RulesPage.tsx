@@ -268,7 +268,7 @@ function columnsOf({ hits, mayWrite, onEdit, onDelete }: ColumnOptions): readonl
 }
 
 function What({ rule }: { readonly rule: RuleState }) {
-  const { condition, actions, routeTo, deny, stop, onUnavailable } = rule;
+  const { condition, actions, routeTo, deny, stop, whenUnavailable } = rule;
   return (
     <Stack gap={2} className={classes.what}>
       <code className={classes.code}>{condition}</code>
@@ -281,7 +281,7 @@ function What({ rule }: { readonly rule: RuleState }) {
       {routeTo !== null && (
         <Text size="sm">
           → {routeTo.cluster === undefined ? `group ${routeTo.routingGroup}` : `cluster ${routeTo.cluster}`}
-          {onUnavailable === 'reject' ? ', refused where that is unavailable' : ''}
+          {whenUnavailable === 'Reject' ? ', rejected where that is unavailable' : ''}
         </Text>
       )}
       {deny !== null && <Text size="sm">→ denied: {deny.message}</Text>}

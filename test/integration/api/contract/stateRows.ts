@@ -13,7 +13,7 @@ const added = { condition: 'false', priority: 9, routeTo: { routingGroup: 'adhoc
 const etl = { path: { name: 'etl' } };
 const queue = { maxRunningQueries: 5, queue: { maxQueued: 10 } };
 const perUser = { path: { namespace: 'default', name: 'u' } };
-const limit = { per: 'user', maxRunning: 10 };
+const limit = { per: 'User', maxRunning: 10 };
 
 /** The state at a glance, clusters with their resources, and rules with theirs. */
 export const stateRows: Record<string, OperationRows> = {
@@ -206,7 +206,7 @@ export const stateRows: Record<string, OperationRows> = {
       { ...perUser, why: 'not what was seen', body: { ...limit, version: 'x' }, status: 409, field: 'version' },
     ],
     malformed: [
-      { ...perUser, why: 'nothing', body: { per: 'all' }, status: 400, field: 'maxRunning' },
+      { ...perUser, why: 'nothing', body: { per: 'All' }, status: 400, field: 'maxRunning' },
       {
         ...perUser,
         why: 'no regular expression',
