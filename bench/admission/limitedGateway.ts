@@ -32,7 +32,7 @@ export async function startLimitedGateways(options: LimitedGateways): Promise<re
     manifest('EngineCluster', 'stub', { proxyTo: cluster, routingGroup: 'adhoc' }),
     manifest('RoutingGroup', 'adhoc', {
       maxRunningQueries: maxRunning,
-      queue: { hold, maxWait: '30m', maxQueued: 20_000 },
+      queue: { hold, maxWait: '30m', maxQueuedQueries: 20_000 },
     }),
     ...more,
   );

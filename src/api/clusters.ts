@@ -220,8 +220,8 @@ function clusterState(
 }
 
 function resourceState(resource: NonNullable<InventoryCluster['resource']>): ClusterState['resource'] {
-  const { namespace, name, generation, place, managers, paused, conditions } = resource;
-  return { namespace, name, generation, place, managers, paused, conditions };
+  const { namespace, name, generation, place, managers, suspended, conditions } = resource;
+  return { namespace, name, generation, place, managers, suspended, conditions };
 }
 
 /** All that is known of a cluster. */
@@ -330,7 +330,7 @@ export const DeclaredResource = Type.Object({
     'Kubernetes: field managers of its spec (a GitOps controller, kubectl, engine-gateway-api for REST).',
     { manager: Type.String(), fields: Type.Array(Type.String()) },
   ),
-  paused: flagField('Reconciling is paused by annotation.'),
+  suspended: flagField('spec.suspend is true: the gateway does not act on it.'),
   conditions: list(Condition, 'As its status has them.'),
 });
 

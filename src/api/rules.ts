@@ -26,7 +26,7 @@ import {
 } from './schemas.ts';
 import { DeletedVersion, makeChange, requireNone, Version } from './writes.ts';
 
-const { condition, whenUnavailable, stop, suspended } = RoutingRuleSpec.properties;
+const { condition, whenUnavailable, stop, suspend } = RoutingRuleSpec.properties;
 const Priority = Type.Integer({ minimum: -2_147_483_648, maximum: 2_147_483_647 });
 
 export const ruleFields = {
@@ -48,7 +48,7 @@ export const ruleFields = {
   deny: Type.Optional(nullable(Deny)),
   whenUnavailable,
   stop,
-  suspended,
+  suspend,
 };
 
 const RuleUpdate = Type.Object(
@@ -108,7 +108,7 @@ export function ruleRoutes(api: StoreContext, rules: RoutingRules): void {
   route('PUT', '/api/rules/:name', {
     summary: 'Changes a rule where it lives',
     description:
-      'Its resource, or its document of the rules file, which has no routeTo, deny, whenUnavailable, stop and suspended.',
+      'Its resource, or its document of the rules file, which has no routeTo, deny, whenUnavailable, stop and suspend.',
     params: RuleInPath,
     query: Force,
     body: checkedBody(RuleUpdate),
@@ -187,7 +187,7 @@ export function wholeRule(
   requireNone(routingRule.specProblems(spec), path);
   return {
     ...{ name, description: draft.description ?? '', priority: draft.priority ?? null, condition: text, actions },
-    ...{ routeTo, deny, whenUnavailable: unavailable, stop: draft.stop ?? false, suspended: draft.suspended ?? false },
+    ...{ routeTo, deny, whenUnavailable: unavailable, stop: draft.stop ?? false, suspend: draft.suspend ?? false },
   };
 }
 
@@ -218,7 +218,7 @@ const ListedRules = Type.Array(
     deny: Type.Optional(Type.Record(Type.String(), Type.String())),
     whenUnavailable: Type.Optional(Type.String()),
     stop: Type.Optional(Type.Boolean()),
-    suspended: Type.Optional(Type.Boolean()),
+    suspend: Type.Optional(Type.Boolean()),
     problem: Type.Optional(textField('Why its present version is not in force.')),
   }),
 );
@@ -272,7 +272,7 @@ export const RuleState = objectOf(
     deny: nullable(Deny),
     whenUnavailable: oneOf(['Fallback', 'Reject']),
     stop: Type.Boolean(),
-    suspended: Type.Boolean(),
+    suspend: Type.Boolean(),
     origin: oneOf(['file', 'resource']),
     resource: textOrNull('namespace/name of its resource; null in a file.'),
     place: textField('Where it is written.'),

@@ -132,9 +132,9 @@ function draftsOfManifests(file: string, text: string, mistakes: string[]): read
 
 function draftOfSpec(resource: string, spec: RoutingRuleSpec): RuleDraft {
   const { name = resource, actions = [], priority = null, routeTo = null, deny = null } = spec;
-  const { description = '', whenUnavailable = 'Fallback', stop = false, suspended = false } = spec;
+  const { description = '', whenUnavailable = 'Fallback', stop = false, suspend = false } = spec;
   const { condition } = spec;
-  return { name, description, priority, condition, actions, routeTo, deny, whenUnavailable, stop, suspended };
+  return { name, description, priority, condition, actions, routeTo, deny, whenUnavailable, stop, suspend };
 }
 
 function draftsOfFile(

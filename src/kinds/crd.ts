@@ -16,6 +16,13 @@ const gatewayClass: PrinterColumn = {
   description: 'Class of the gateway that it is for.',
 };
 
+const suspend: PrinterColumn = {
+  name: 'Suspend',
+  type: 'boolean',
+  jsonPath: '.spec.suspend',
+  description: 'The gateway does not act on it.',
+};
+
 /** Keywords of JSON schema that a structural schema keeps. */
 const retainedKeywords = [
   'description',
@@ -142,8 +149,8 @@ export function customResourceDefinition(kind: ResourceKind): object {
           served: true,
           storage: true,
           subresources: { status: {} },
-          additionalPrinterColumns: [gatewayClass, ...kind.columns, age],
-          selectableFields: kind.selectableFields.map((jsonPath) => ({ jsonPath })),
+          additionalPrinterColumns: [gatewayClass, ...kind.columns, suspend, age],
+          selectableFields: [...kind.selectableFields, '.spec.suspend'].map((jsonPath) => ({ jsonPath })),
           schema: {
             openAPIV3Schema: {
               type: 'object',

@@ -36,7 +36,7 @@ export interface RoutingDraft {
 /** Works out what the resources of a kind mean, and remembers what it needs for that. Synchronous and without I/O. */
 export interface KindProgram {
   /**
-   * Takes over what was active before a restart, for resources that are not valid or are paused now.
+   * Takes over what was active before a restart, for resources that are not valid or are suspended now.
    * @param resources the database's copy of the kind's resources
    * @param rows every row of `gateway_backend`
    */

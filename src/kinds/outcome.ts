@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type ConditionDraft, conditionsAt } from '../model/condition.ts';
 import { nameConflictMessage } from '../model/nameClaims.ts';
-import { keyOf, PAUSED_ANNOTATION, type Resource, type ResourceKey } from '../model/resource.ts';
+import { keyOf, type Resource, type ResourceKey } from '../model/resource.ts';
 import { registryNameOf } from '../model/resourceName.ts';
 import type { AdmissionCount, AdmissionCounts } from '../routing/admissionCounts.ts';
 import type { GroupPolicy } from '../routing/admissionPolicy.ts';
@@ -15,12 +15,13 @@ export interface ResourceOutcome {
   readonly resource: Resource;
   /** Name in the registry (of a rule: its name). */
   readonly registryName: string;
-  readonly paused: boolean;
+  /** `spec.suspend`. */
+  readonly suspended: boolean;
 }
 
 /** The part of an outcome that each resource has. */
 export function outcomeOf(resource: Resource): ResourceOutcome {
-  return { key: keyOf(resource), resource, registryName: registryNameOf(resource), paused: isPaused(resource) };
+  return { key: keyOf(resource), resource, registryName: registryNameOf(resource), suspended: isSuspended(resource) };
 }
 
 /** True if two outcomes say the same of the same version of a resource. */
@@ -31,8 +32,8 @@ export function isSameOutcome(a: ResourceOutcome, b: ResourceOutcome): boolean {
   return resourceA === resourceB && isDeepStrictEqual(restA, restB);
 }
 
-export function isPaused(resource: Resource): boolean {
-  return resource.metadata.annotations?.[PAUSED_ANNOTATION] === 'true';
+export function isSuspended({ spec }: Resource): boolean {
+  return spec.suspend === true;
 }
 
 /** Resources that are not being deleted. */
@@ -135,30 +136,38 @@ export function ready(acceptance: Acceptance, stored: Stored): State {
   return conditionState('True', 'Ready', 'accepted, in the routing table and in the database');
 }
 
-const pausedMessage = `changes are not taken over until the annotation ${PAUSED_ANNOTATION} is removed`;
+const suspendedState = conditionState(
+  'True',
+  'Suspended',
+  'spec.suspend is true: the gateway does not act on the resource until it is false',
+);
 
 /**
- * The status of a resource: `Accepted`, the conditions of its kind, `Stalled` where only a change by a user helps, and `Paused`. Pure.
- * The generation of a paused resource stays what it was: a change that is not taken over is not to look as if it was (kstatus).
+ * The status of a resource: `Accepted`, the conditions of its kind, `Stalled` where only a change by a user helps, and `Suspended`. Pure.
  * @param conditions by type, `Ready` among them; null: it is left out
  */
 export function statusDraft(
-  { resource, paused }: ResourceOutcome,
+  { resource, suspended }: ResourceOutcome,
   acceptance: Acceptance,
   fields: StatusDraft['fields'],
   conditions: Readonly<Record<string, State | null>>,
 ): StatusDraft {
   const { generation } = resource.metadata;
-  const observed = paused ? Math.min(generation, resource.status?.observedGeneration ?? 0) : generation;
   const isStalled = acceptance.final && acceptance.status === 'False';
-  const all = Object.entries({ Accepted: acceptance, ...conditions, Stalled: isStalled ? acceptance : null });
+  const { Ready: readiness = null } = conditions;
+  const all = Object.entries({
+    Accepted: acceptance,
+    ...conditions,
+    // A suspended resource is in its desired state.
+    Ready: suspended && readiness?.status === 'True' ? suspendedState : readiness,
+    Stalled: isStalled ? acceptance : null,
+    Suspended: suspended ? suspendedState : null,
+  });
   const drafts = all.flatMap(([type, state]) => {
     if (state === null) return [];
-    return [conditionsAt(observed)(type, type === 'Stalled' ? 'True' : state.status, state.reason, state.message)];
+    return [conditionsAt(generation)(type, type === 'Stalled' ? 'True' : state.status, state.reason, state.message)];
   });
-  // Of the resource as it is now: `kubectl wait` asks for that generation.
-  if (paused) drafts.push(conditionsAt(generation)('Paused', 'True', 'PausedByAnnotation', pausedMessage));
-  return { observedGeneration: observed, fields, conditions: drafts };
+  return { observedGeneration: generation, fields, conditions: drafts };
 }
 
 /** Counts as fields of a status: without those that are not known. */

@@ -52,7 +52,7 @@ interface Verdict<Policy> {
 /** Outcome of a resource that declares a policy. */
 export interface PolicyOutcome<Policy> extends ResourceOutcome {
   readonly acceptance: Acceptance;
-  /** The active policy: of this version or, while it is not accepted or paused, of the last good one; null: none. */
+  /** The active policy: of this version or, while it is not accepted or suspended, of the last good one; null: none. */
   readonly policy: Policy | null;
 }
 
@@ -60,6 +60,8 @@ export interface PolicyOutcome<Policy> extends ResourceOutcome {
 export interface PolicyKind<Policy extends object, Outcome extends PolicyOutcome<Policy>> {
   /** True if only one resource may have a name. */
   readonly hasUniqueNames: boolean;
+  /** True if the last good version stays active while `spec.suspend` is true; false: none is. */
+  readonly isFrozenBySuspension: boolean;
   /** The acceptance of a valid resource. */
   readonly acceptance: Acceptance;
   problems(spec: unknown, name: string): readonly Problem[];
@@ -73,7 +75,7 @@ export interface PolicyKind<Policy extends object, Outcome extends PolicyOutcome
   publish(policies: readonly Policy[], draft: RoutingDraft): void;
 }
 
-/** Works out policies, of which the last good one stays active while a resource is not valid or paused. */
+/** Works out policies, of which the last good one stays active while a resource is not valid or suspended. */
 export class PolicyProgram<Policy extends object, Outcome extends PolicyOutcome<Policy>> implements KindProgram {
   readonly #kind: PolicyKind<Policy, Outcome>;
   readonly #versions = new PolicyVersions<Verdict<Policy>>();
@@ -113,7 +115,7 @@ export class PolicyProgram<Policy extends object, Outcome extends PolicyOutcome<
   #outcome(resource: Resource, holder: Resource) {
     const { uid } = resource.metadata;
     const base = outcomeOf(resource);
-    const { registryName: name, paused } = base;
+    const { registryName: name, suspended } = base;
     const isHolder = holder === resource;
     const { own, acceptance } = isHolder
       ? this.#judge(resource, name)
@@ -121,7 +123,8 @@ export class PolicyProgram<Policy extends object, Outcome extends PolicyOutcome<
     const last = this.#lastGood.get(uid);
     const isSameName = !this.#kind.hasUniqueNames || last?.name === name;
     const lastGood = isHolder && isSameName ? (last?.policy ?? null) : null;
-    const policy = own !== null && !paused ? own : lastGood;
+    const isLifted = suspended && !this.#kind.isFrozenBySuspension;
+    const policy = isLifted ? null : own !== null && !suspended ? own : lastGood;
     if (policy !== null) this.#lastGood.set(uid, { name, policy });
     const isPrevious = own === null && lastGood !== null;
     const message = `${acceptance.message}${isPrevious ? '; the last good version stays in force' : ''}`;

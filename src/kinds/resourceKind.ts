@@ -91,7 +91,7 @@ export interface KindRows<Outcome extends ResourceOutcome = ResourceOutcome> {
   /**
    * The row that a resource gives when it is looked at alone, for a write whose transaction stores both. What others have
    * to do with it (a name that is claimed twice) is not known here.
-   * @returns null if the resource is paused or not valid, so that its row stays as it is
+   * @returns null if the resource is suspended or not valid, so that its row stays as it is
    */
   ofResource(resource: Resource): BackendRow | null;
 }

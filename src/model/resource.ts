@@ -9,8 +9,6 @@ export const API_FIELD_MANAGER = 'engine-gateway-api';
 
 /** Annotation with a run-time override of `spec.active`, JSON (docs/resources.md#activate-and-deactivate). */
 export const ACTIVE_ANNOTATION = `${API_GROUP}/active`;
-/** Annotation that pauses reconciling of a resource while its value is `true`. */
-export const PAUSED_ANNOTATION = `${API_GROUP}/paused`;
 
 /** Name of a kind of the API group; `src/kinds/registry.ts` lists them. */
 export type Kind = string;

@@ -596,8 +596,8 @@ function offReason(
       programmedMessage: 'routingRules.rulesType is EXTERNAL: only deny rules are asked beside the external service',
     };
   }
-  if (definition.suspended) {
-    return { programmedReason: 'Suspended', programmedMessage: 'spec.suspended is true' };
+  if (definition.suspend) {
+    return { programmedReason: 'Suspended', programmedMessage: 'spec.suspend is true' };
   }
   return null;
 }
@@ -638,7 +638,7 @@ function without({ file, resources }: PartakingRules, name: string): PartakingRu
 
 /** Returns rules in firing order. */
 function activeRules({ file, resources }: PartakingRules): readonly CompiledRule[] {
-  return inOrder(file, resources).filter(({ definition }) => !definition.suspended);
+  return inOrder(file, resources).filter(({ definition }) => !definition.suspend);
 }
 
 /** Priority, then file before resources, then order of definition in the file and by name among resources. */

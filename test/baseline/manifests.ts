@@ -6,6 +6,7 @@ type Spec = object;
 const words: readonly (readonly [RegExp, string])[] = [
   [/\benginegateway\.dev\/v1\b/g, 'enginegateway.dev/v1beta1'],
   [/\bonUnavailable: reject\b/g, 'whenUnavailable: Reject'],
+  [/\bqueue: \{maxQueued:/g, 'queue: {maxQueuedQueries:'],
 ];
 
 /**
@@ -31,6 +32,9 @@ const names: Readonly<Record<string, string>> = {
   fallbackWhen: 'whenFull',
   onError: 'whenError',
   onUnavailable: 'whenUnavailable',
+  maxRunning: 'maxRunningQueries',
+  maxQueued: 'maxQueuedQueries',
+  suspended: 'suspend',
 };
 
 /** Converts a spec of the baseline to that of the same meaning in a program's resources. */

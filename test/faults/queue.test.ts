@@ -139,9 +139,9 @@ for (const [database, count] of [
         manifest('EngineCluster', 'b', { proxyTo: b.url, ...ofCluster }),
         manifest('RoutingGroup', 'adhoc', {
           maxRunningQueries: LIMITS.group,
-          queue: { hold: '200ms', maxWait: '5m', maxQueued: 5_000 },
+          queue: { hold: '200ms', maxWait: '5m', maxQueuedQueries: 5_000 },
         }),
-        manifest('QueryLimit', 'users', { per: 'User', maxRunning: LIMITS.user }),
+        manifest('QueryLimit', 'users', { per: 'User', maxRunningQueries: LIMITS.user }),
       );
       const dataStore = await server.create();
       const ports = await Promise.all(Array.from({ length: count }, () => freePort()));

@@ -28,7 +28,7 @@ const resourcesOf =
 const cluster = resourcesOf('EngineCluster', 'engine-a', { proxyTo: 'http://engine-a:8080', routingGroup: 'adhoc' });
 const rule = resourcesOf('RoutingRule', 'rule-a', { condition: 'true' });
 const group = resourcesOf('RoutingGroup', 'group-a');
-const limit = resourcesOf('QueryLimit', 'limit-a', { per: 'User', maxRunning: 10 });
+const limit = resourcesOf('QueryLimit', 'limit-a', { per: 'User', maxRunningQueries: 10 });
 const discovery = resourcesOf('EngineClusterDiscovery', 'discovery-a', {
   selector: { matchLabels: { app: 'trino' } },
   template: { routingGroup: 'adhoc' },
@@ -58,7 +58,7 @@ const healthCheck = {
   credentialsSecretRef: { name: 'creds' },
 };
 /** What goes with each way of saying what a rule does. */
-const beside = { description: 'x', priority: 5, whenUnavailable: 'Reject', stop: true, suspended: true };
+const beside = { description: 'x', priority: 5, whenUnavailable: 'Reject', stop: true, suspend: true };
 const route = { routeTo: { routingGroup: 'etl' } };
 const without = (document: Document, field: string): Document => {
   const spec = { ...document.spec };
@@ -273,7 +273,7 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     ['a long message', rule({ deny: { message: 'x'.repeat(1_025) } }), 'may not be more than 1024'],
     ['another outcome of errors', rule({ deny: { message: 'no', whenError: 'Allow' } }), 'Unsupported value: "Allow"'],
     ['a text as stop', rule({ ...route, stop: 'yes' }), 'spec.stop'],
-    ['a text as suspended', rule({ ...route, suspended: 'yes' }), 'spec.suspended'],
+    ['a text as suspended', rule({ ...route, suspend: 'yes' }), 'spec.suspend'],
     ['an unknown field of a rule', rule({ ...route, when: 'x' }), '.spec.when: field not declared in schema'],
     [
       'a route to two',
@@ -294,7 +294,7 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
         whenFull: 'Fallback',
         bestEffort: true,
         maxRunningQueries: 1_000_000,
-        queue: { maxQueued: 100_000, maxWait: '24h', fairBy: 'Source', hold: '10s' },
+        queue: { maxQueuedQueries: 100_000, maxWait: '24h', fairBy: 'Source', hold: '10s' },
         whenUnavailable: 'Wait',
       }),
       'ok',
@@ -312,7 +312,7 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     ['its own name as fallback', group({ name: 'b', fallbacks: ['b'] }), 'fallbacks must not name the group itself'],
     ['the name of its resource as fallback', group({ name: 'b', fallbacks: ['group-a'] }), 'ok'],
     ['a group of too many queries', group({ maxRunningQueries: 1_000_001 }), 'less than or equal to 1000000'],
-    ['a huge queue', group({ queue: { maxQueued: 100_001 } }), 'less than or equal to 100000'],
+    ['a huge queue', group({ queue: { maxQueuedQueries: 100_001 } }), 'less than or equal to 100000'],
     ...(
       [
         ['maxWait', '999ms', false],
@@ -336,8 +336,8 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     ],
     [
       'waiting without a queue',
-      group({ whenUnavailable: 'Wait', queue: { maxQueued: 0 } }),
-      'whenUnavailable: Wait needs queue.maxQueued of at least 1',
+      group({ whenUnavailable: 'Wait', queue: { maxQueuedQueries: 0 } }),
+      'whenUnavailable: Wait needs queue.maxQueuedQueries of at least 1',
     ],
     ['an unknown field of a queue', group({ queue: { length: 1 } }), '.spec.queue.length: field not declared'],
     [
@@ -346,8 +346,8 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
         match: Object.fromEntries(
           ['users', 'groups', 'sources', 'routingGroups'].map((field) => [field, Array(64).fill('x'.repeat(512))]),
         ),
-        maxRunning: 1_000_000,
-        maxQueued: 100_000,
+        maxRunningQueries: 1_000_000,
+        maxQueuedQueries: 100_000,
         rate: { queries: 1_000_000, period: '24h', burst: 1_000_000 },
         weight: 1_000,
         mode: 'Observe',
@@ -355,9 +355,9 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
       }),
       'ok',
     ],
-    ['a rate alone', without(limit({ rate: { queries: 1 } }), 'maxRunning'), 'ok'],
-    ['a queue of nobody alone', without(limit({ maxQueued: 0 }), 'maxRunning'), 'ok'],
-    ['no query at a time', limit({ maxRunning: 0 }), 'greater than or equal to 1'],
+    ['a rate alone', without(limit({ rate: { queries: 1 } }), 'maxRunningQueries'), 'ok'],
+    ['a queue of nobody alone', without(limit({ maxQueuedQueries: 0 }), 'maxRunningQueries'), 'ok'],
+    ['no query at a time', limit({ maxRunningQueries: 0 }), 'greater than or equal to 1'],
     ['too many users', limit({ match: { users: Array(65).fill('a') } }), 'must have at most 64 items'],
     ['an empty user', limit({ match: { users: [''] } }), 'spec.match.users[0]'],
     ['a long source', limit({ match: { sources: ['x'.repeat(513)] } }), 'may not be more than 512'],
@@ -545,7 +545,10 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
   test('defaults are filled in, and columns and fields can be selected', async () => {
     await kubectl(['apply', '--server-side', '-f', '-'], cluster({ routingGroup: 'etl' }, 'defaults'));
     const stored = JSON.parse(await kubectl(['get', 'ec', 'defaults', '-o', 'json'])) as { spec: unknown };
-    expect(stored.spec).toEqual({ active: true, proxyTo: 'http://engine-a:8080', routingGroup: 'etl', weight: 100 });
+    expect(stored.spec).toEqual({
+      ...{ active: true, proxyTo: 'http://engine-a:8080', routingGroup: 'etl' },
+      ...{ suspend: false, weight: 100 },
+    });
     await kubectl(['apply', '--server-side', '-f', '-'], rule(route, 'shown'));
     const { spec } = JSON.parse(await kubectl(['get', 'rr', 'shown', '-o', 'json'])) as { spec: unknown };
     expect(spec).toEqual({
@@ -554,19 +557,19 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
       priority: 2_147_483_647,
       whenUnavailable: 'Fallback',
       stop: false,
-      suspended: false,
+      suspend: false,
     });
     expect((await kubectl(['get', 'ec', 'defaults'])).split('\n')[0]).toMatch(
-      /^NAME +CLASS +GROUP +ACTIVE +HEALTHY +READY +AGE$/,
+      /^NAME +CLASS +GROUP +ACTIVE +HEALTHY +READY +SUSPEND +AGE$/,
     );
     expect((await kubectl(['get', 'rr', 'shown'])).split('\n')[0]).toMatch(
-      /^NAME +CLASS +PRIORITY +ROUTES TO +ACCEPTED +RESOLVEDREFS +AGE$/,
+      /^NAME +CLASS +PRIORITY +ROUTES TO +ACCEPTED +RESOLVEDREFS +SUSPEND +AGE$/,
     );
     await kubectl(['apply', '--server-side', '-f', '-'], resourceGroups({}, 'shown'));
     const groups = JSON.parse(await kubectl(['get', 'rgc', 'shown', '-o', 'json'])) as { spec: unknown };
-    expect(groups.spec).toEqual({ ...resourceGroups({}).spec, prune: false, whenDrifted: 'Repair' });
+    expect(groups.spec).toEqual({ ...resourceGroups({}).spec, prune: false, suspend: false, whenDrifted: 'Repair' });
     expect((await kubectl(['get', 'rgc', 'shown'])).split('\n')[0]).toMatch(
-      /^NAME +CLASS +ENVIRONMENT +APPLIED +DRIFT +READY +AGE$/,
+      /^NAME +CLASS +ENVIRONMENT +APPLIED +DRIFT +READY +SUSPEND +AGE$/,
     );
     expect(await kubectl(['get', 'ec', '--field-selector=spec.routingGroup=etl', '-o', 'name'])).toBe(
       'enginecluster.enginegateway.dev/defaults\n',
@@ -574,8 +577,8 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     for (const [kind, field, name] of [
       ['ec', 'spec.active=true,spec.routingGroup=etl', 'enginecluster.enginegateway.dev/defaults\n'],
       ['ec', 'spec.active=false', ''],
-      ['rr', 'spec.priority=2147483647,spec.suspended=false', 'routingrule.enginegateway.dev/shown\n'],
-      ['rr', 'spec.suspended=true', ''],
+      ['rr', 'spec.priority=2147483647,spec.suspend=false', 'routingrule.enginegateway.dev/shown\n'],
+      ['rr', 'spec.suspend=true', ''],
       ['rgc', 'spec.environment=production', 'resourcegroupconfiguration.enginegateway.dev/shown\n'],
       ['rgc', 'spec.environment=staging', ''],
     ] as const) {

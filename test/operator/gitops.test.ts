@@ -100,11 +100,7 @@ describe.skipIf(!luaAvailable)('the Argo CD health check', () => {
       seen([condition('Ready', 'False', 'x'), condition('Stalled', 'True', 'line 1:3: unknown')]),
       'Degraded: line 1:3: unknown',
     ],
-    [
-      'paused, with a change that is not taken over',
-      seen([ready, condition('Paused', 'True', 'changes are not taken over')], 2),
-      'Suspended: changes are not taken over',
-    ],
+    ['suspended', seen([ready, condition('Suspended', 'True', 'not acted on')]), 'Suspended: not acted on'],
     [
       'switched off by a user',
       seen([ready, condition('Active', 'False', 'deactivated by alice', 'Overridden')]),
@@ -169,22 +165,22 @@ describe.skipIf(!luaAvailable || !controlPlaneAvailable)('the actions of Argo CD
     );
   };
 
-  test('switch a cluster off and on, pause and resume it', async () => {
-    const on = ['deactivate', 'drain', 'pause'];
+  test('switch a cluster off and on, suspend and resume it', async () => {
+    const on = ['deactivate', 'drain', 'suspend'];
     await rig.apply('argocd-controller', clusterManifest('a'));
     await becomes(/^Healthy/, on);
     for (const action of ['deactivate', 'drain']) {
       await run(action);
-      await becomes(/^Suspended: deactivated by Argo CD at [-:0-9TZ]+; spec.active is true/, ['activate', 'pause']);
+      await becomes(/^Suspended: deactivated by Argo CD at [-:0-9TZ]+; spec.active is true/, ['activate', 'suspend']);
       await run('activate');
       await becomes(/^Healthy/, on);
     }
-    await run('pause');
-    await becomes(/^Suspended: changes are not taken over/, ['deactivate', 'drain', 'resume']);
+    await run('suspend');
+    await becomes(/^Suspended: spec.suspend is true/, ['deactivate', 'drain', 'resume']);
     await run('resume');
     await becomes(/^Healthy/, on);
     await rig.apply('argocd-controller', clusterManifest('a', { active: false }));
-    await becomes(/^Healthy/, ['activate', 'pause']);
+    await becomes(/^Healthy/, ['activate', 'suspend']);
     await run('activate');
     await becomes(/^Healthy/, on);
   });

@@ -34,14 +34,14 @@ describe.skipIf(!controlPlaneAvailable)('what kubectl shows', () => {
       ruleManifest('nowhere', { priority: 20, routeTo: { routingGroup: 'none' } }),
       ruleManifest('broken', { priority: 30, routeTo: undefined, actions: ['result.put("routingGroup", '] }),
       ruleManifest('stopped', { priority: 40, routeTo: undefined, deny: { message: 'Not now.' } }),
-      ruleManifest('resting', { priority: 50, suspended: true, routeTo: { cluster: 'etl-1' } }),
+      ruleManifest('resting', { priority: 50, suspend: true, routeTo: { cluster: 'etl-1' } }),
     );
     await rig.apply(
       'kubectl',
-      groupManifest('etl', { maxRunningQueries: 200, fallbacks: ['adhoc', 'none'], queue: { maxQueued: 100 } }),
+      groupManifest('etl', { maxRunningQueries: 200, fallbacks: ['adhoc', 'none'], queue: { maxQueuedQueries: 100 } }),
       groupManifest('unused', { bestEffort: true }),
       limitManifest('per-user', { match: { users: ['~etl-.*'], routingGroups: ['adhoc'] } }),
-      limitManifest('trial', { per: 'All', rate: { queries: 120 }, maxRunning: undefined, mode: 'Observe' }),
+      limitManifest('trial', { per: 'All', rate: { queries: 120 }, maxRunningQueries: undefined, mode: 'Observe' }),
       limitManifest('broken', { match: { users: ['~('] } }),
     );
     // Claims a name that is taken: the younger one has to wait.
@@ -97,7 +97,7 @@ describe.skipIf(!controlPlaneAvailable)('what kubectl shows', () => {
     ['get-limits-wide', 'get rtg,ql -o wide'],
     ['get-limits-by-field', 'get ql --field-selector=spec.mode=observe'],
     ['get-by-field', 'get ec --field-selector=spec.routingGroup=etl,spec.active=true'],
-    ['get-rules-by-field', 'get rr --field-selector=spec.suspended=true'],
+    ['get-rules-by-field', 'get rr --field-selector=spec.suspend=true'],
     ['wait-ready', 'wait --for=condition=Ready --timeout=60s ec/etl-1 ec/etl-2 ec/adhoc-1 rr/airflow rr/resting'],
     ['wait-not-ready', 'wait --for=condition=Ready=False --timeout=60s ec/elsewhere ec/twin rr/broken'],
     ['explain-cluster', 'explain ec.spec'],

@@ -248,20 +248,19 @@ describe.skipIf(!controlPlaneAvailable)('operator on a real API server, with onl
     expect(await operator.healthCredentials('a', url)).toEqual({ ok: true, username: 'u', password: 'p' });
   });
 
-  test('a paused resource is left as it is', async () => {
+  test('a suspended resource is left as it is', async () => {
     const { table } = await rig.startOperator();
     await rig.apply('kubectl', clusterManifest('a'));
     await until(() => expect(table.current.clusters.has('a')).toBe(true));
     await rig.kubectl(['wait', '--for=condition=Ready', 'ec/a', '--timeout=60s']);
-    await rig.kubectl(['annotate', 'ec', 'a', 'enginegateway.dev/paused=true']);
-    await rig.apply('kubectl', clusterManifest('a', { routingGroup: 'other' }));
-    await rig.kubectl(['wait', '--for=condition=Paused', 'ec/a', '--timeout=60s']);
+    await rig.apply('kubectl', clusterManifest('a', { routingGroup: 'other', suspend: true }));
+    await rig.kubectl(['wait', '--for=condition=Suspended', 'ec/a', '--timeout=60s']);
     const generations = ['get', 'ec', 'a', '-o', 'jsonpath={.metadata.generation} {.status.observedGeneration}'];
-    expect(await rig.kubectl(generations)).toBe('2 1');
+    expect(await rig.kubectl(generations)).toBe('2 2');
     expect(table.current.clusters.get('a')?.routingGroup).toBe('adhoc');
-    await rig.kubectl(['annotate', 'ec', 'a', 'enginegateway.dev/paused-']);
+    await rig.apply('kubectl', clusterManifest('a', { routingGroup: 'other' }));
     await until(() => expect(table.current.clusters.get('a')?.routingGroup).toBe('other'));
-    await until(async () => expect(await rig.kubectl(generations)).toBe('2 2'));
+    await until(async () => expect(await rig.kubectl(generations)).toBe('3 3'));
   });
 
   test('a status that somebody else wrote is put right', async () => {

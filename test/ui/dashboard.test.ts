@@ -164,7 +164,7 @@ describe.skipIf(!canBrowse)('the dashboard', () => {
   });
 
   test('a queue that grows and queries that are refused are named, with where more about them stands', async () => {
-    const spec = { maxRunningQueries: 1, queue: { hold: '10ms', maxQueued: 12 } };
+    const spec = { maxRunningQueries: 1, queue: { hold: '10ms', maxQueuedQueries: 12 } };
     await writeFile(join(rig.manifests, 'limited.yaml'), stringify(resourceManifest('RoutingGroup', 'etl', spec)));
     const isInForce = async () => {
       const response = await fetch(`${rig.gateway.url}/api/groups/etl`);

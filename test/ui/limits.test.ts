@@ -15,15 +15,19 @@ describe.skipIf(!canBrowse)('the page of limits', () => {
   beforeAll(async () => {
     rig = await startRig(formAccess());
     const resources = [
-      resource('RoutingGroup', 'etl', { maxRunningQueries: 200, fallbacks: ['nowhere'], queue: { maxQueued: 50 } }),
+      resource('RoutingGroup', 'etl', {
+        maxRunningQueries: 200,
+        fallbacks: ['nowhere'],
+        queue: { maxQueuedQueries: 50 },
+      }),
       resource('QueryLimit', 'per-user', {
         per: 'User',
-        maxRunning: 10,
+        maxRunningQueries: 10,
         match: { users: ['~etl-.*'] },
         message: 'Ask in #data-platform.',
       }),
       resource('QueryLimit', 'trial', { per: 'All', rate: { queries: 120 }, mode: 'Observe' }),
-      resource('QueryLimit', 'wrong', { per: 'All', maxRunning: 1, match: { sources: ['~('] } }),
+      resource('QueryLimit', 'wrong', { per: 'All', maxRunningQueries: 1, match: { sources: ['~('] } }),
     ];
     await writeFile(join(rig.manifests, 'limits.yaml'), resources.join('---\n'));
   });

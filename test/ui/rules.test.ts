@@ -211,7 +211,7 @@ describe.skipIf(!canBrowse)('the page of routing rules', () => {
     await dialog.getByRole('button', { name: 'Save' }).click();
     await dialog.waitFor({ state: 'detached' });
     await page.getByRole('row').filter({ hasText: 'no-root' }).getByText('suspended', { exact: true }).waitFor();
-    expect(await readFile(join(rig.manifests, 'rules.yaml'), 'utf8')).toContain('suspended: true');
+    expect(await readFile(join(rig.manifests, 'rules.yaml'), 'utf8')).toContain('suspend: true');
 
     await page.getByRole('button', { name: 'Edit everything' }).click();
     await dialog.getByLabel('Description').fill('Mine');
@@ -250,9 +250,8 @@ describe.skipIf(!canBrowse)('the page of routing rules', () => {
     const listed = async () => {
       const answer = await fetch(`${rig.gateway.url}/api/rules`, { headers });
       const { rules } = (await answer.json()) as { rules: Record<string, unknown>[] };
-      const { description, priority, condition, routeTo, suspended } =
-        rules.find((rule) => rule.name === 'report') ?? {};
-      return { description, priority, condition, routeTo, suspended };
+      const { description, priority, condition, routeTo, suspend } = rules.find((rule) => rule.name === 'report') ?? {};
+      return { description, priority, condition, routeTo, suspend };
     };
     const edit = async (change: () => Promise<unknown>) => {
       await page.getByRole('button', { name: 'Edit report' }).click();

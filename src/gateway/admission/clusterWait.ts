@@ -128,7 +128,7 @@ function keyOf({ group, onUnavailable }: GroupDecision): string {
 }
 
 function queueFull({ name, queue }: GroupPolicy): Refusal {
-  const message = `No cluster of routing group ${JSON.stringify(name)} is available, and ${queue.maxQueued} queries wait for one already (queue.maxQueued); send the query again later.`;
+  const message = `No cluster of routing group ${JSON.stringify(name)} is available, and ${queue.maxQueued} queries wait for one already (queue.maxQueuedQueries); send the query again later.`;
   return { reason: 'queue_full', message, queryId: null };
 }
 

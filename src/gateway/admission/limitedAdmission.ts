@@ -152,7 +152,7 @@ export class LimitedAdmission implements Admission {
       const { queries = 0, periodMs = 0 } = limit?.rate ?? {};
       return `limit ${name}${of}: ${queries} queries in ${periodMs / 1000} s (rate)`;
     }
-    return `limit ${name}${of}: ${inUse()} of ${limit?.maxRunning} running (maxRunning)`;
+    return `limit ${name}${of}: ${inUse()} of ${limit?.maxRunning} running (maxRunningQueries)`;
   }
 
   watchCoordinators(isSuperseded: (queryId: string) => boolean): void {
@@ -215,13 +215,13 @@ export class LimitedAdmission implements Admission {
   ): { readonly refusal: Refusal; readonly keys: readonly string[] } | null {
     const { queueCounts } = this.#dependencies;
     if (queueCounts.waiting(groupQueueCounter(group)) >= maxQueued) {
-      const refusal = queueFull(`wait for routing group ${group} do, ${maxQueued} (queue.maxQueued)`, null);
+      const refusal = queueFull(`wait for routing group ${group} do, ${maxQueued} (queue.maxQueuedQueries)`, null);
       return { refusal, keys: [groupCounter(group)] };
     }
     const full = queues.find(({ key, maxQueued: most }) => queueCounts.waiting(key) >= most);
     if (full === undefined) return null;
     const message = this.#policy.limits.find(({ key }) => key === full.limit)?.message ?? null;
-    const refusal = queueFull(`wait under limit ${full.limit} do, ${full.maxQueued} (maxQueued)`, message);
+    const refusal = queueFull(`wait under limit ${full.limit} do, ${full.maxQueued} (maxQueuedQueries)`, message);
     return { refusal, keys: [groupCounter(group), limitCounter(full.limit)] };
   }
 

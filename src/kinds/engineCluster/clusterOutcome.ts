@@ -22,7 +22,7 @@ import { clusterSpecProblems } from './validation.ts';
 
 export interface ClusterOutcome extends ResourceOutcome {
   readonly acceptance: Acceptance;
-  /** The routed cluster: of this version or, while it is not accepted or paused, of the last good one; null: none. */
+  /** The routed cluster: of this version or, while it is not accepted or suspended, of the last good one; null: none. */
   readonly routable: RoutableCluster | null;
   readonly override: OverrideState;
 }
@@ -74,7 +74,7 @@ function clusterOutcome(resource: Resource, holder: Resource, context: ClusterCo
   // A Service may have changed meanwhile.
   const mayBeKnown = before !== undefined && !('serviceRef' in resource.spec);
   // An accepted cluster only depends on its present version, and becomes the last good one itself.
-  const isOwn = before?.outcome.acceptance.status === 'True' && !before.outcome.paused;
+  const isOwn = before?.outcome.acceptance.status === 'True' && !before.outcome.suspended;
   const sameLastGood = isOwn || before?.lastGood === lastGood;
   if (mayBeKnown && before.holder === holder && sameLastGood && before.policy === policy) return before.outcome;
   const outcome = newClusterOutcome(resource, holder, context);
@@ -84,7 +84,7 @@ function clusterOutcome(resource: Resource, holder: Resource, context: ClusterCo
 
 function newClusterOutcome(resource: Resource, holder: Resource, context: ClusterContext): ClusterOutcome {
   const base = outcomeOf(resource);
-  const { registryName, paused } = base;
+  const { registryName, suspended } = base;
   const last = context.lastGood.get(resource.metadata.uid);
   // The name is another's by now, or was this one's before it changed: neither may be routed under it.
   const lastGoodOfName = holder === resource && last?.name === registryName ? last : null;
@@ -96,7 +96,7 @@ function newClusterOutcome(resource: Resource, holder: Resource, context: Cluste
   const outcome = (acceptance: Acceptance, routable: RoutableCluster | null): ClusterOutcome => ({
     ...base,
     acceptance,
-    routable: paused ? lastGood : routable,
+    routable: suspended ? lastGood : routable,
     override: overrideOf(resource),
   });
   const rejectedName = nameRefusal(resource, context);

@@ -36,7 +36,7 @@ const fields: Readonly<Record<string, Field>> = {
 };
 
 /**
- * Compares a resource's declaration with the active values, field by field: they differ if it is paused, is not
+ * Compares a resource's declaration with the active values, field by field: they differ if it is suspended, is not
  * accepted, or if `active` is overridden. Fields that are neither declared nor differ from their defaults are omitted.
  * @param spec of the resource, as written
  * @param routable the routed cluster, or null

@@ -84,7 +84,7 @@ function* exportedClusters({ clusters }: Exportable): Generator<ExportedResource
 }
 
 /**
- * Row of `gateway_backend` that a cluster gives when it is looked at alone; null if it is paused or not accepted, as its last
+ * Row of `gateway_backend` that a cluster gives when it is looked at alone; null if it is suspended or not accepted, as its last
  * good version may be routed, which is not known here.
  */
 function standaloneRow(resource: Resource): BackendRow | null {

@@ -15,7 +15,14 @@ import { monitorChoices } from '../../model/monitorType.ts';
 import { clusterNameRules, routingGroupRules } from '../../model/registryCluster.ts';
 import type { Resource } from '../../model/resource.ts';
 import { DEFAULT_WEIGHT } from '../../model/strategies.ts';
-import { closedObject, optionalChoice, optionalFlag, optionalInteger, optionalText } from '../fields/spec.ts';
+import {
+  closedObject,
+  optionalChoice,
+  optionalFlag,
+  optionalInteger,
+  optionalText,
+  suspendField,
+} from '../fields/spec.ts';
 
 export const ENGINE_CLUSTER = 'EngineCluster';
 export const ENGINE_CLUSTERS = 'engineclusters';
@@ -129,6 +136,7 @@ export const EngineClusterSpec = closedObject(
       MAX_RUNNING_QUERIES,
       'Queries that may run on the cluster at a time, over all replicas of the gateway; left out, the gateway sets no limit.',
     ),
+    suspend: suspendField('While true, changes are not taken over: the cluster stays as it was.'),
     gatewayClassName: Type.Optional(GatewayClassName),
     healthCheck: Type.Optional(HealthCheck),
     tls: Type.Optional(ClusterTlsSpec),

@@ -1,7 +1,15 @@
 import { type Static, Type } from 'typebox';
 import { ACTIVE_ANNOTATION, API_GROUP, API_GROUP_VERSION, type Resource } from '../../model/resource.ts';
 import { EngineClusterSpec } from '../engineCluster/spec.ts';
-import { closedObject, literals, optionalChoice, optionalFlag, optionalInteger, optionalText } from '../fields/spec.ts';
+import {
+  closedObject,
+  literals,
+  optionalChoice,
+  optionalFlag,
+  optionalInteger,
+  optionalText,
+  suspendField,
+} from '../fields/spec.ts';
 
 export const ENGINE_CLUSTER_DISCOVERY = 'EngineClusterDiscovery';
 export const ENGINE_CLUSTER_DISCOVERIES = 'engineclusterdiscoveries';
@@ -141,6 +149,7 @@ export const EngineClusterDiscoverySpec = closedObject(
       'HTTP or HTTPS; by default HTTPS for a port that is named https, or has it as appProtocol.',
     ),
     template: ClusterTemplate,
+    suspend: suspendField('While true, clusters are neither made nor changed nor deleted.'),
     gatewayClassName,
   },
   'Services that become clusters behind the gateway by themselves.',

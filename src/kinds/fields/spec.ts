@@ -16,6 +16,9 @@ export const optionalInteger = (minimum: number, maximum: number, description: s
 export const optionalFlag = (description: string, options: Options = {}) =>
   Type.Optional(Type.Boolean({ ...options, description }));
 
+/** `spec.suspend`. @param description effect of `true` */
+export const suspendField = (description: string) => optionalFlag(description, { default: false });
+
 /** One of several texts. */
 export const literals = <const T extends string>(values: readonly T[], description: string, options: Options = {}) =>
   Type.Unsafe<T>(

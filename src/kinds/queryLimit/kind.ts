@@ -50,7 +50,12 @@ export const queryLimit: ResourceKind<LimitOutcome> = {
   statusProperties: countProperties,
   columns: [
     { name: 'Per', type: 'string', jsonPath: '.spec.per', description: 'What has a counter of its own.' },
-    { name: 'Limit', type: 'integer', jsonPath: '.spec.maxRunning', description: 'Queries at a time by one counter.' },
+    {
+      name: 'Limit',
+      type: 'integer',
+      jsonPath: '.spec.maxRunningQueries',
+      description: 'Queries at a time by one counter.',
+    },
     { name: 'Mode', type: 'string', jsonPath: '.spec.mode', description: 'Enforce or Observe.' },
     { name: 'Running', type: 'integer', jsonPath: '.status.running', description: 'Queries that run.' },
     { name: 'Waiting', type: 'integer', jsonPath: '.status.waiting', description: 'Queries that wait.' },
@@ -59,7 +64,7 @@ export const queryLimit: ResourceKind<LimitOutcome> = {
     conditionColumn('ResolvedRefs', 'The routing groups that it names have clusters.', 1),
   ],
   selectableFields: ['.spec.per', '.spec.mode', '.spec.gatewayClassName'],
-  example: { match: { users: ['~etl-.*'], routingGroups: ['adhoc'] }, per: 'User', maxRunning: 10 },
+  example: { match: { users: ['~etl-.*'], routingGroups: ['adhoc'] }, per: 'User', maxRunningQueries: 10 },
   ownAccess: writeAccess(
     'Limits of users and sources are followed; REST writes create, apply (patch) and delete them.',
   ),
@@ -69,6 +74,7 @@ export const queryLimit: ResourceKind<LimitOutcome> = {
   program: ({ policy: { groups: bindings } }) =>
     new PolicyProgram<LimitPolicy, LimitOutcome>({
       hasUniqueNames: false,
+      isFrozenBySuspension: false,
       acceptance: accepted('the limit is valid'),
       problems: (spec) => limitProblems(spec),
       policy: ({ metadata, spec }) => limitPolicy(metadata, spec as QueryLimitSpec, bindings),
@@ -100,13 +106,15 @@ function limitPolicy(
   spec: QueryLimitSpec,
   bindings: GroupBindings,
 ): LimitPolicy {
-  const { per, maxRunning = null, maxQueued = null, weight = 1, mode = 'Enforce', message = null } = spec;
+  const { per, weight = 1, mode = 'Enforce', message = null } = spec;
   const { queries = 0, period = DEFAULT_PERIOD, burst = queries } = spec.rate ?? {};
   const policy: LimitPolicy = {
     key: `${namespace}/${name}`,
     match: limitMatch(spec, bindings, namespace),
     rate: spec.rate === undefined ? null : { queries, periodMs: durationMs(period), burst },
-    ...{ maxRunning, maxQueued, weight, message },
+    ...{ weight, message },
+    maxRunning: spec.maxRunningQueries ?? null,
+    maxQueued: spec.maxQueuedQueries ?? null,
     per: uncapitalized(per),
     mode: uncapitalized(mode),
   };
@@ -181,11 +189,11 @@ function limitFindings({ spec }: CheckedManifest): readonly ManifestFinding[] {
       ? []
       : groupFindings(group, `spec.match.routingGroups[${index}]`),
   );
-  const { maxQueued = 0, maxRunning, rate } = spec;
-  if (maxQueued !== 0 && maxRunning === undefined && rate === undefined) {
+  const { maxQueuedQueries = 0, maxRunningQueries, rate } = spec;
+  if (maxQueuedQueries !== 0 && maxRunningQueries === undefined && rate === undefined) {
     const message =
-      'spec.maxQueued: alone it bounds only how many wait for limits of clusters and groups; set maxRunning or rate to make queries wait here';
-    findings.push({ severity: 'warning', message, at: 'spec.maxQueued' });
+      'spec.maxQueuedQueries: alone it bounds only how many wait for limits of clusters and groups; set maxRunningQueries or rate to make queries wait here';
+    findings.push({ severity: 'warning', message, at: 'spec.maxQueuedQueries' });
   }
   return findings;
 }

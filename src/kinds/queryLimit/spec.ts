@@ -3,7 +3,7 @@ import { durationField } from '../../model/durationField.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
 import { MAX_QUEUED_QUERIES, MAX_RUNNING_QUERIES } from '../../model/limitBounds.ts';
 import type { Resource } from '../../model/resource.ts';
-import { closedObject, literals, optionalChoice, optionalInteger, optionalText } from '../fields/spec.ts';
+import { closedObject, literals, optionalChoice, optionalInteger, optionalText, suspendField } from '../fields/spec.ts';
 
 export const QUERY_LIMIT = 'QueryLimit';
 export const QUERY_LIMITS = 'querylimits';
@@ -62,8 +62,8 @@ export const QueryLimitSpec = closedObject(
       ['User', 'Source', 'All'],
       'One counter for each user, for each source, or for all queries that match together.',
     ),
-    maxRunning: optionalInteger(1, MAX_RUNNING_QUERIES, 'Queries that may run by one counter.'),
-    maxQueued: optionalInteger(
+    maxRunningQueries: optionalInteger(1, MAX_RUNNING_QUERIES, 'Queries that may run by one counter.'),
+    maxQueuedQueries: optionalInteger(
       0,
       MAX_QUEUED_QUERIES,
       'Queries that may wait by one counter; 0: a query that cannot run immediately is rejected.',
@@ -81,13 +81,15 @@ export const QueryLimitSpec = closedObject(
       { default: 'Enforce' },
     ),
     message: optionalText('Text for people at the end of its rejections.', { minLength: 1, maxLength: 1024 }),
+    suspend: suspendField('While true, the limit does not apply.'),
     gatewayClassName: Type.Optional(GatewayClassName),
   },
   'How many queries of somebody may run, wait and begin.',
   [
-    'has(self.maxRunning) || has(self.maxQueued) || has(self.rate)',
-    'at least one of maxRunning, maxQueued and rate must be set',
-    ({ maxRunning, maxQueued, rate }) => ((maxRunning ?? maxQueued ?? rate) === undefined ? 'maxRunning' : null),
+    'has(self.maxRunningQueries) || has(self.maxQueuedQueries) || has(self.rate)',
+    'at least one of maxRunningQueries, maxQueuedQueries and rate must be set',
+    ({ maxRunningQueries, maxQueuedQueries, rate }) =>
+      (maxRunningQueries ?? maxQueuedQueries ?? rate) === undefined ? 'maxRunningQueries' : null,
     'is missing: ',
   ],
 );

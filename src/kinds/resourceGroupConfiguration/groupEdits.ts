@@ -91,10 +91,9 @@ const hasGroup = (spec: GroupsSpec, { path }: OwnedGroup): boolean =>
   declaredRows(spec, null).groups.some((group) => group.path === path);
 
 /** A group with the columns that a call changes. The other fields stay as they are written. */
-function withLimits({ maxRunning, ...group }: FileGroup, before: ResourceGroupRow, row: ResourceGroupRow): FileGroup {
+function withLimits(group: FileGroup, before: ResourceGroupRow, row: ResourceGroupRow): FileGroup {
   const limits = Object.entries(limitsOf(row)).filter(([field, value]) => value !== before[field as keyof typeof row]);
-  const hasOther = maxRunning === undefined || row.hardConcurrencyLimit !== before.hardConcurrencyLimit;
-  const fields = { ...group, ...(hasOther ? {} : { maxRunning }), ...Object.fromEntries(limits) };
+  const fields = { ...group, ...Object.fromEntries(limits) };
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null)) as FileGroup;
 }
 

@@ -24,7 +24,7 @@ export interface DeclaredGroups {
 /** Outcome of a ResourceGroupConfiguration. */
 export interface GroupsOutcome extends ResourceOutcome {
   readonly acceptance: Acceptance;
-  /** Null: the tables stay as they are, as the resource is paused or not accepted. */
+  /** Null: the tables stay as they are, as the resource is suspended or not accepted. */
   readonly declared: DeclaredGroups | null;
 }
 
@@ -62,7 +62,7 @@ export function groupsProgram({ policy, ownDatabase = null }: ProgramSettings): 
         const conflict = conflictOf(outcome, owners);
         const own = conflict === null ? outcome : { ...outcome, ...rejection('NameConflict', conflict) };
         for (const { key } of placesOf(own)) if (!owners.has(key)) owners.set(key, own);
-        return [keyTextOf(resource), own.paused ? { ...own, declared: null } : own];
+        return [keyTextOf(resource), own.suspended ? { ...own, declared: null } : own];
       });
       versions.keep(new Set(live.map(({ metadata }) => metadata.uid)));
       return new Map(outcomes);

@@ -64,9 +64,9 @@ export function groupsStatus(outcome: GroupsOutcome, { stored, targets }: Status
   return statusDraft(outcome, acceptance, fields, { Applied: applied, Drift: driftState(states ?? []), Ready: all });
 }
 
-function appliedState({ acceptance, paused, resource }: GroupsOutcome, states: ReturnType<GroupTargets>): State {
+function appliedState({ acceptance, suspended, resource }: GroupsOutcome, states: ReturnType<GroupTargets>): State {
   if (acceptance.status !== 'True') return { ...acceptance, message: 'what was applied before stays in the tables' };
-  if (paused) return conditionState('Unknown', 'Paused', 'nothing is written while the resource is paused');
+  if (suspended) return conditionState('Unknown', 'Suspended', 'nothing is written while spec.suspend is true');
   if (states === null) return conditionState('Unknown', 'Pending', 'the tables are not written yet');
   const failed = states.filter(({ failure }) => failure !== undefined);
   if (failed.length > 0) {

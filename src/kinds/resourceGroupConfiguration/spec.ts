@@ -8,7 +8,14 @@ import {
   fileSelectorSchema,
   MAX_INT,
 } from '../../model/groupsFile/groupFields.ts';
-import { closedObject, optionalChoice, optionalFlag, optionalInteger, optionalText } from '../fields/spec.ts';
+import {
+  closedObject,
+  optionalChoice,
+  optionalFlag,
+  optionalInteger,
+  optionalText,
+  suspendField,
+} from '../fields/spec.ts';
 
 export const RESOURCE_GROUP_CONFIGURATION = 'ResourceGroupConfiguration';
 export const RESOURCE_GROUP_CONFIGURATIONS = 'resourcegroupconfigurations';
@@ -85,6 +92,7 @@ const ownFields = {
   cpuQuotaPeriod: optionalText('Period of the CPU limits, such as 1h; of all groups of a database.', {
     maxLength: 255,
   }),
+  suspend: suspendField('While true, nothing is written: the tables stay as they are.'),
   gatewayClassName: Type.Optional(GatewayClassName),
 };
 

@@ -64,7 +64,7 @@ export const routingGroup: ResourceKind<GroupOutcome> = {
     { name: 'Fallbacks', type: 'string', jsonPath: '.spec.fallbacks', description: 'In their order.', priority: 1 },
   ],
   selectableFields: ['.spec.name', '.spec.gatewayClassName'],
-  example: { maxRunningQueries: 200, queue: { maxQueued: 1000, maxWait: '10m' } },
+  example: { maxRunningQueries: 200, queue: { maxQueuedQueries: 1000, maxWait: '10m' } },
   ownAccess: writeAccess('Limits of routing groups are followed; REST writes create, apply (patch) and delete them.'),
   gauge: { name: 'routing_groups', help: 'RoutingGroup resources.' },
   specProblems: (spec) => groupProblems(spec),
@@ -72,6 +72,7 @@ export const routingGroup: ResourceKind<GroupOutcome> = {
   program: ({ policy: { groups: bindings } }) =>
     new PolicyProgram<GroupPolicy, GroupOutcome>({
       hasUniqueNames: true,
+      isFrozenBySuspension: true,
       acceptance: accepted('the routing group is valid'),
       problems: groupProblems,
       policy: ({ spec }, name) => groupPolicy(name, spec as RoutingGroupSpec),
@@ -100,7 +101,7 @@ export const routingGroup: ResourceKind<GroupOutcome> = {
 
 function groupPolicy(name: string, spec: RoutingGroupSpec): GroupPolicy {
   const { strategy, whenFull, whenUnavailable, queue = {} } = spec;
-  const { maxQueued, maxWait, fairBy = 'User', hold } = queue;
+  const { maxQueuedQueries, maxWait, fairBy = 'User', hold } = queue;
   const maxWaitMs = maxWait === undefined ? DEFAULT_QUEUE.maxWaitMs : durationMs(maxWait);
   return {
     name,
@@ -111,7 +112,7 @@ function groupPolicy(name: string, spec: RoutingGroupSpec): GroupPolicy {
     bestEffort: spec.bestEffort ?? false,
     maxRunning: spec.maxRunningQueries ?? null,
     queue: {
-      maxQueued: maxQueued ?? DEFAULT_QUEUE.maxQueued,
+      maxQueued: maxQueuedQueries ?? DEFAULT_QUEUE.maxQueued,
       maxWaitMs,
       fairBy: uncapitalized(fairBy),
       // The default is not beyond a short `maxWait`.

@@ -15,7 +15,14 @@ import { routingGroupRules } from '../../model/registryCluster.ts';
 import { REQUEST_KEY_FORM } from '../../model/requestKey.ts';
 import type { Resource } from '../../model/resource.ts';
 import { strategyNames } from '../../model/strategies.ts';
-import { closedObject, optionalChoice, optionalFlag, optionalInteger, optionalText } from '../fields/spec.ts';
+import {
+  closedObject,
+  optionalChoice,
+  optionalFlag,
+  optionalInteger,
+  optionalText,
+  suspendField,
+} from '../fields/spec.ts';
 
 export const ROUTING_GROUP = 'RoutingGroup';
 export const ROUTING_GROUPS = 'routinggroups';
@@ -41,7 +48,7 @@ export const Affinity = closedObject(
 /** `spec.queue`: how submissions wait for the group. */
 export const Queue = closedObject(
   {
-    maxQueued: optionalInteger(
+    maxQueuedQueries: optionalInteger(
       0,
       MAX_QUEUED_QUERIES,
       'Queries that may wait for the group at a time, over all replicas; 1000 by default, 0 for none.',
@@ -104,13 +111,15 @@ export const RoutingGroupSpec = closedObject(
       'Queries that may run at a time on all clusters of the group; left out, there is no limit.',
     ),
     queue: Type.Optional(Queue),
+    suspend: suspendField('While true, changes are not taken over: what holds for the group stays as it was.'),
     gatewayClassName: Type.Optional(GatewayClassName),
   },
   'Limits, queue and fallbacks of a routing group.',
   [
-    "!(has(self.whenUnavailable) && self.whenUnavailable == 'Wait' && has(self.queue) && has(self.queue.maxQueued) && self.queue.maxQueued == 0)",
-    'whenUnavailable: Wait needs queue.maxQueued of at least 1: with 0 no query may wait',
-    ({ whenUnavailable, queue }) => (whenUnavailable === 'Wait' && queue?.maxQueued === 0 ? 'queue.maxQueued' : null),
+    "!(has(self.whenUnavailable) && self.whenUnavailable == 'Wait' && has(self.queue) && has(self.queue.maxQueuedQueries) && self.queue.maxQueuedQueries == 0)",
+    'whenUnavailable: Wait needs queue.maxQueuedQueries of at least 1: with 0 no query may wait',
+    ({ whenUnavailable, queue }) =>
+      whenUnavailable === 'Wait' && queue?.maxQueuedQueries === 0 ? 'queue.maxQueuedQueries' : null,
     'is 0: ',
   ],
   immutableName(ROUTING_GROUP),

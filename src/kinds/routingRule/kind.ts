@@ -39,7 +39,7 @@ export const routingRule: ResourceKind<RuleOutcome> = {
     conditionColumn('ResolvedRefs', 'The group or cluster that it names is there.'),
     conditionColumn('Programmed', 'The rule is in the routing table.', 1),
   ],
-  selectableFields: ['.spec.priority', '.spec.suspended', '.spec.gatewayClassName'],
+  selectableFields: ['.spec.priority', '.spec.gatewayClassName'],
   example: { condition: 'request.getHeader("X-Trino-Source") == "airflow"', routeTo: { routingGroup: 'etl' } },
   ownAccess: writeAccess('REST creates, changes and deletes rules.'),
   gauge: { name: 'routing_rules', help: 'RoutingRule resources.' },

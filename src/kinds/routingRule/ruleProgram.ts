@@ -6,15 +6,13 @@ import { type RouteRights, routeRights } from '../../rules/routeRights.ts';
 import type { CompiledRules, RulesFile } from '../../rules/ruleCompiler.ts';
 import type { ClusterPolicy } from '../engineCluster/clusterPolicy.ts';
 import type { KindProgram, ProgramSettings, RoutingDraft } from '../kindProgram.ts';
-import { isPaused, liveOf } from '../outcome.ts';
+import { liveOf } from '../outcome.ts';
 import { type RuleOutcome, type RuleTargets, ruleOutcomes, ruleTargets } from './ruleOutcome.ts';
 import type { RoutingRule } from './spec.ts';
 
 /** Compiles the rules of resources together with those of the rules file. */
 export class RuleProgram implements KindProgram {
   readonly #settings: ProgramSettings;
-  /** Active versions by uid: of a paused rule that before it was paused. */
-  #versions = new Map<string, Resource>();
   #compiled: CompiledRules | null = null;
   #lastCompile: {
     readonly rules: readonly Resource[];
@@ -29,21 +27,15 @@ export class RuleProgram implements KindProgram {
     this.#settings = settings;
   }
 
-  restore(resources: readonly Resource[]): void {
-    for (const resource of resources) this.#versions.set(resource.metadata.uid, resource);
+  restore(): void {
+    // The compiler remembers the last versions that compiled.
   }
 
   refresh(resources: readonly Resource[], draft: RoutingDraft): ReadonlyMap<string, RuleOutcome> {
     const { defaultRoutingGroup, policy } = this.#settings;
     const { groups, trust } = policy;
     const rules = liveOf(resources);
-    const active = (rule: Resource) => (isPaused(rule) && this.#versions.get(rule.metadata.uid)) || rule;
-    this.#versions = new Map(rules.map((rule) => [rule.metadata.uid, active(rule)]));
-    const compiled = this.#compile(
-      [...this.#versions.values()],
-      routeRights(groups, draft.clusters, defaultRoutingGroup),
-      trust,
-    );
+    const compiled = this.#compile(rules, routeRights(groups, draft.clusters, defaultRoutingGroup), trust);
     const targets = ruleTargets(draft.clusters, draft.admission, defaultRoutingGroup);
     const isRetargeted = !isDeepStrictEqual(targets, this.#targets);
     if (isRetargeted || compiled !== this.#compiled || !sameElements(rules, this.#rules)) {

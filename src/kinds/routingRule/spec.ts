@@ -2,7 +2,14 @@ import { type Static, Type } from 'typebox';
 import { groupWithoutEdgeSpaces, immutableName } from '../../model/cel.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
 import type { Resource } from '../../model/resource.ts';
-import { closedObject, optionalChoice, optionalFlag, optionalInteger, optionalText } from '../fields/spec.ts';
+import {
+  closedObject,
+  optionalChoice,
+  optionalFlag,
+  optionalInteger,
+  optionalText,
+  suspendField,
+} from '../fields/spec.ts';
 
 export const ROUTING_RULE = 'RoutingRule';
 export const ROUTING_RULES = 'routingrules';
@@ -73,7 +80,7 @@ export const RoutingRuleSpec = closedObject(
     ),
     stop: optionalFlag('No later rule is asked once this one fired.', { default: false }),
     gatewayClassName: Type.Optional(GatewayClassName),
-    suspended: optionalFlag('The rule is kept but never asked.', { default: false }),
+    suspend: suspendField('While true, the rule is not asked.'),
   },
   'A rule that chooses the routing group of requests.',
   [

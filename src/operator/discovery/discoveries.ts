@@ -114,9 +114,9 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
     const uids = new Set(discoveries.map(({ resource }) => resource.metadata.uid));
     for (const [uid, { guard }] of this.#scans) if (!uids.has(uid) && this.#scans.delete(uid)) guard.stop();
     let pauseMs = COLLECT_MS;
-    for (const { spec, paused, resource } of discoveries) {
-      // Clusters of one that is paused or not accepted stay as they are.
-      if (spec === null || paused || (await this.#scan(resource, spec, writes))) continue;
+    for (const { spec, suspended, resource } of discoveries) {
+      // Clusters of one that is suspended or not accepted stay as they are.
+      if (spec === null || suspended || (await this.#scan(resource, spec, writes))) continue;
       this.request();
       pauseMs = RETRY_MS;
     }

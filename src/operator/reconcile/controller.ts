@@ -50,7 +50,7 @@ export interface Transition {
 }
 
 /** Conditions of the gateway that are only there at times; all others that no draft has belong to another user. */
-const TRANSIENT_TYPES = /^(DeletionsHeld|Discovered|Drift|Failing|HealthCredentials|Paused|ResolvedRefs|Stalled)$/;
+const TRANSIENT_TYPES = /^(DeletionsHeld|Discovered|Drift|Failing|HealthCredentials|ResolvedRefs|Stalled|Suspended)$/;
 
 /** Options of a controller; call `scheduleRefresh` when the rules file changed. Times in milliseconds. */
 export interface ControllerOptions extends ProgramSettings {

@@ -34,7 +34,7 @@ export class RoutingState {
 
   /**
    * Takes from the database's copy what was routed before a restart, for resources that are not valid or are
-   * paused now.
+   * suspended now.
    */
   restore(stored: readonly StoredResource[], rows: readonly BackendRow[]): void {
     const byKind = Map.groupBy(stored, ({ kind }) => kind);

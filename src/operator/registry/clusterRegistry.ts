@@ -106,7 +106,7 @@ export class ResourceClusterRegistry {
       const holder = this.#holder(cluster.name);
       if (holder === null) return await this.#create(cluster);
       const { resource } = holder;
-      this.#writes.mustNotBePaused(resource);
+      this.#writes.mustNotBeSuspended(resource);
       const change = clusterChange(resource, holder.routable, cluster);
       this.#mustBeAllowed(cluster, resource.metadata.namespace);
       if (change === null) return await this.#settle(resource, cluster.name);
@@ -125,7 +125,7 @@ export class ResourceClusterRegistry {
         return { pending: false, resource: null };
       }
       const { resource } = holder;
-      this.#writes.mustNotBePaused(resource);
+      this.#writes.mustNotBeSuspended(resource);
       mustNotBeDiscovered(holder, 'deleted', "take its labels from the Service, or narrow the discovery's selector");
       await this.#writes.remove(resource, false);
       this.#writes.controller.clusterDeleted(registryNameOf(resource));
@@ -143,7 +143,7 @@ export class ResourceClusterRegistry {
       const holder = this.#holder(name);
       if (holder === null) return await this.#switchRow(name, active, version);
       const { resource } = holder;
-      this.#writes.mustNotBePaused(resource);
+      this.#writes.mustNotBeSuspended(resource);
       mustBeAsSwitched(name, effectiveActive(resource), overrideOf(resource), version);
       const at = new Date(this.#writes.clock.now()).toISOString();
       const annotation = activeAnnotation(resource, active, context.by, at);

@@ -54,7 +54,8 @@ export function groupTables(
     const key = keyOfGroups(edit.owner);
     controller.refreshNow();
     const outcome = controller.outcomes.get(keyText(key));
-    if (isGroupsOutcome(outcome) && outcome.declared === null && !outcome.paused) {
+    if (isGroupsOutcome(outcome)) writes.mustNotBeSuspended(outcome.resource);
+    if (isGroupsOutcome(outcome) && outcome.declared === null) {
       throw declaredBy(edit, `that is not accepted: ${outcome.acceptance.message}`);
     }
     let row: GroupWrite['row'] = null;

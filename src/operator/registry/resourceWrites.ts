@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { ClusterPolicy } from '../../kinds/engineCluster/clusterPolicy.ts';
-import { type Acceptance, isPaused, type ResourceOutcome } from '../../kinds/outcome.ts';
+import { type Acceptance, isSuspended, type ResourceOutcome } from '../../kinds/outcome.ts';
 import type { ResourceKind } from '../../kinds/resourceKind.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Condition } from '../../model/condition.ts';
@@ -82,14 +82,14 @@ export interface DeclaredResource extends Provenance {
   readonly namespace: string;
   readonly name: string;
   readonly generation: number;
-  readonly paused: boolean;
+  readonly suspended: boolean;
   /** As its status has them, which the leader writes. */
   readonly conditions: readonly Condition[];
 }
 
 /** The resource of an outcome, with its present status. */
 export function declaredResource(
-  { resource, paused }: ResourceOutcome,
+  { resource, suspended }: ResourceOutcome,
   source: Pick<ResourceSource, 'get' | 'provenance'>,
 ): DeclaredResource {
   const key = keyOf(resource);
@@ -97,7 +97,7 @@ export function declaredResource(
   const conditions = (source.get(key) ?? resource).status?.conditions ?? [];
   const { namespace, name, generation } = resource.metadata;
   const provenance = source.provenance(key) ?? { place: '', managers: [] };
-  return { namespace, name, generation, paused, conditions, ...provenance };
+  return { namespace, name, generation, suspended, conditions, ...provenance };
 }
 
 /** A short text that changes whenever a value does. */
@@ -115,7 +115,7 @@ const ownFields = new Set(['name', 'gatewayClassName']);
 
 /**
  * Writes of resources by REST (docs/resources.md#rest-writes). A write is active and stored when it resolves. Writes reject with a
- * GatewayError: EG_CONFLICT (another version, paused, another gateway's), EG_NOT_FOUND, EG_FIELD_OWNED, EG_READ_ONLY,
+ * GatewayError: EG_CONFLICT (another version, suspended, another gateway's), EG_NOT_FOUND, EG_FIELD_OWNED, EG_READ_ONLY,
  * EG_API_WRITES_DISABLED, EG_IMPOSSIBLE, EG_SOURCE_UNAVAILABLE.
  */
 export class ResourceWrites {
@@ -189,10 +189,10 @@ export class ResourceWrites {
     return outcomes.find(isHolder) ?? null;
   }
 
-  /** Rejects to change a paused resource. */
-  mustNotBePaused(resource: Resource): void {
-    if (!isPaused(resource)) return;
-    const message = `${titleOf(keyOf(resource))} is paused; remove its annotation enginegateway.dev/paused first`;
+  /** Rejects to change a suspended resource. */
+  mustNotBeSuspended(resource: Resource): void {
+    if (!isSuspended(resource)) return;
+    const message = `${titleOf(keyOf(resource))} is suspended; set its spec.suspend to false first`;
     throw new GatewayError('EG_CONFLICT', message);
   }
 
@@ -281,7 +281,6 @@ export class ResourceWrites {
       const what = present === null ? 'deleted' : 'changed';
       throw new GatewayError('EG_CONFLICT', `${title} was ${what} meanwhile; look at it again`, { field: 'version' });
     }
-    if (present !== null) this.mustNotBePaused(present);
     return present;
   }
 }

@@ -42,7 +42,7 @@ export interface ListedRule extends Omit<RuleFields, 'priority'> {
   readonly deny?: RoutingRuleSpec['deny'];
   readonly whenUnavailable?: RoutingRuleSpec['whenUnavailable'];
   readonly stop?: boolean;
-  readonly suspended?: boolean;
+  readonly suspend?: boolean;
   /** Reason that its present version is not active, if any. */
   readonly problem?: string;
 }
@@ -50,7 +50,7 @@ export interface ListedRule extends Omit<RuleFields, 'priority'> {
 /** A rule as a caller wants it. What only resources have stays as it is where it is absent; null takes it out. */
 export interface RuleChange
   extends RuleFields,
-    Pick<RuleDraft, 'routeTo' | 'deny' | 'whenUnavailable' | 'stop' | 'suspended'> {
+    Pick<RuleDraft, 'routeTo' | 'deny' | 'whenUnavailable' | 'stop' | 'suspend'> {
   /** Of the rule that the caller has seen (`InventoryRule.version`); absent: whatever it states now is replaced. */
   readonly version?: string;
 }
@@ -169,7 +169,7 @@ export class RoutingRules {
   /**
    * Deletes the rule of a name where it lives: its resource, or its document of the rules file.
    * @param version of the rule that the caller has seen; undefined: any
-   * @throws GatewayError EG_NOT_FOUND, EG_CONFLICT (another version, paused, two rules of the name, an external service decides),
+   * @throws GatewayError EG_NOT_FOUND, EG_CONFLICT (another version, two rules of the name, an external service decides),
    * EG_READ_ONLY, EG_API_WRITES_DISABLED, EG_IMPOSSIBLE, EG_SOURCE_UNAVAILABLE
    */
   async delete(name: string, version: string | undefined): Promise<RuleWrite> {
@@ -251,7 +251,7 @@ export class RoutingRules {
  * @throws GatewayError EG_IMPOSSIBLE
  */
 function mustFitFile(rule: RuleChange): void {
-  for (const field of ['routeTo', 'deny', 'whenUnavailable', 'stop', 'suspended'] as const) {
+  for (const field of ['routeTo', 'deny', 'whenUnavailable', 'stop', 'suspend'] as const) {
     if (rule[field] === undefined || rule[field] === plainRule[field]) continue;
     const message = `the rule ${rule.name} is in the rules file, which has no ${field}; only resources have it`;
     throw new GatewayError('EG_IMPOSSIBLE', message, { field });
@@ -278,7 +278,7 @@ function ruleSpec(present: Resource['spec'], rule: RuleChange): Resource['spec']
     routeTo: routeTo === undefined ? present.routeTo : (routeTo ?? undefined),
     deny: deny === undefined ? present.deny : (deny ?? undefined),
   };
-  for (const field of ['whenUnavailable', 'stop', 'suspended'] as const) {
+  for (const field of ['whenUnavailable', 'stop', 'suspend'] as const) {
     const isDefault = spec[field] === undefined && rule[field] === plainRule[field];
     if (rule[field] !== undefined && !isDefault) spec[field] = rule[field];
   }

@@ -168,8 +168,8 @@ function leftOutDocuments(compiled: CompiledRules | null): ReadonlyMap<number | 
 function fileRule(rule: RuleDefinition, place: string, leftOut: string | undefined): Listed {
   return {
     ...knownTexts(rule, rule.name, () => {
-      const { routeTo, deny, whenUnavailable, stop, suspended, priority } = rule;
-      return { ...fieldsOf(rule), priority, routeTo, deny, whenUnavailable, stop, suspended };
+      const { routeTo, deny, whenUnavailable, stop, suspend, priority } = rule;
+      return { ...fieldsOf(rule), priority, routeTo, deny, whenUnavailable, stop, suspend };
     }),
     origin: 'file',
     resource: null,
@@ -220,7 +220,7 @@ export function resourceFields(resource: Resource): RuleFacts {
     deny: spec.deny ?? null,
     whenUnavailable: spec.whenUnavailable ?? 'Fallback',
     stop: spec.stop ?? false,
-    suspended: spec.suspended ?? false,
+    suspend: spec.suspend ?? false,
   };
 }
 

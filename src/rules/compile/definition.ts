@@ -31,7 +31,7 @@ export interface RuleDefinition {
   readonly deny: Required<Deny> | null;
   readonly whenUnavailable: 'Fallback' | 'Reject';
   readonly stop: boolean;
-  readonly suspended: boolean;
+  readonly suspend: boolean;
 }
 
 /** Defaults of fields that only resources have. */
@@ -41,5 +41,5 @@ export const plainRule = {
   deny: null,
   whenUnavailable: 'Fallback',
   stop: false,
-  suspended: false,
+  suspend: false,
 } as const;

@@ -15,7 +15,7 @@ export interface RuleDraft {
   readonly deny?: Deny | null;
   readonly whenUnavailable?: 'Fallback' | 'Reject';
   readonly stop?: boolean;
-  readonly suspended?: boolean;
+  readonly suspend?: boolean;
 }
 
 /** The definition of a draft; positions of its mistakes refer to its texts. */
@@ -34,7 +34,7 @@ export function draftDefinition(draft: RuleDraft, origin: RuleDefinition['origin
     deny: deny == null ? null : { message: deny.message, whenError: deny.whenError ?? 'Reject' },
     whenUnavailable: draft.whenUnavailable ?? plainRule.whenUnavailable,
     stop: draft.stop ?? plainRule.stop,
-    suspended: draft.suspended ?? plainRule.suspended,
+    suspend: draft.suspend ?? plainRule.suspend,
   };
 }
 

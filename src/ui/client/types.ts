@@ -35,7 +35,7 @@ export type WholeQuery = RoutedQuery;
 export interface RuleInput
   extends Pick<
     RuleState,
-    'name' | 'description' | 'condition' | 'actions' | 'routeTo' | 'deny' | 'whenUnavailable' | 'stop' | 'suspended'
+    'name' | 'description' | 'condition' | 'actions' | 'routeTo' | 'deny' | 'whenUnavailable' | 'stop' | 'suspend'
   > {
   readonly priority: number | null;
 }

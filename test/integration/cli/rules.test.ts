@@ -310,12 +310,16 @@ actions:
         of('RoutingGroup', 'etl', { fallbacks: ['adhoc', 'nowhere'] }),
         of('RoutingGroup', 'spilled', { fallbacks: ['adhoc'] }),
         of('RoutingGroup', 'lonely', {}),
-        of('QueryLimit', 'some', { per: 'All', maxRunning: 1, match: { routingGroups: ['adhoc', 'none', '~n.*'] } }),
+        of('QueryLimit', 'some', {
+          per: 'All',
+          maxRunningQueries: 1,
+          match: { routingGroups: ['adhoc', 'none', '~n.*'] },
+        }),
         of('RoutingRule', 'good', { condition: 'true', routeTo: { routingGroup: 'spilled' } }),
         of('RoutingRule', 'bad', { condition: 'true', routeTo: { routingGroup: 'void' } }),
         of('QueryLimit', 'blue', {
           per: 'All',
-          maxRunning: 1,
+          maxRunningQueries: 1,
           gatewayClassName: 'blue',
           match: { routingGroups: ['x'] },
         }),

@@ -6,7 +6,6 @@ import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { GatewayError } from '../../../src/model/errors.ts';
-import { PAUSED_ANNOTATION } from '../../../src/model/resource.ts';
 import { operatorMetrics } from '../../../src/operator/reconcile/metrics.ts';
 import { VersionConflict } from '../../../src/operator/sources/source.ts';
 import { neverChecked } from '../../../src/routing/routingTable.ts';
@@ -404,36 +403,36 @@ test('whatever happens in whatever order, table and database end as the director
   );
 });
 
-test('a rule that is paused says so and stays in force as it was', async () => {
+test('a rule that is suspended is not asked until it is resumed', async () => {
   await write('r.yaml', ruleManifest('r', 'adhoc'));
   const rig = await start();
   const rule = () => rig.source.list('RoutingRule')[0]!;
-  const paused = ruleManifest('r', 'other').replace(
-    '  name: r\n',
-    `  name: r\n  annotations: {${PAUSED_ANNOTATION}: "true"}\n`,
-  );
-  await until(() => expect(rule().status?.conditions?.find((each) => each.type === 'Ready')?.status).toBe('True'));
-  const { ruleSet } = rig.controller.compiledRules!;
-  await write('r.yaml', paused);
-  await until(() => expect(rule().status?.conditions?.some((each) => each.type === 'Paused')).toBe(true));
-  expect(rig.controller.compiledRules?.ruleSet).toBe(ruleSet);
-  expect([rule().metadata.generation, rule().status?.observedGeneration]).toEqual([2, 1]);
+  const condition = (type: string) => rule().status?.conditions?.find((each) => each.type === type);
+  await until(() => expect(condition('Ready')?.status).toBe('True'));
+  await write('r.yaml', ruleManifest('r', 'other').replace('spec:\n', 'spec:\n  suspend: true\n'));
+  await until(() => expect(condition('Suspended')).toMatchObject({ status: 'True', reason: 'Suspended' }));
+  expect(condition('Programmed')).toMatchObject({ status: 'False', reason: 'Suspended' });
+  expect(condition('Ready')).toMatchObject({ status: 'True', reason: 'Suspended' });
+  expect([rule().metadata.generation, rule().status?.observedGeneration]).toEqual([2, 2]);
   await write('r.yaml', ruleManifest('r', 'other'));
-  await until(() => expect(rig.controller.compiledRules?.ruleSet).not.toBe(ruleSet));
-  await until(() => expect(rule().status?.conditions?.some((each) => each.type === 'Paused')).toBe(false));
+  await until(() => expect(condition('Programmed')?.status).toBe('True'));
+  await until(() => expect(condition('Suspended')).toBeUndefined());
 });
 
-describe('a cluster that is paused', () => {
+describe('a cluster that is suspended', () => {
   test('keeps what it was, also over a restart', async () => {
     await write('a.yaml', manifest('a'));
     await start();
     await until(async () => expect(await rowNames()).toEqual(['a']));
-    const paused = manifest('a').replace('  name: a\n', `  name: a\n  annotations: {${PAUSED_ANNOTATION}: "true"}\n`);
-    await write('a.yaml', paused.replace('http://a:8080', 'http://changed:1'));
+    const suspended = manifest('a').replace('spec:\n', 'spec:\n  suspend: true\n');
+    await write('a.yaml', suspended.replace('http://a:8080', 'http://changed:1'));
     await rigs.pop()?.stop();
     const rig = await start();
     expect(rig.table.current.clusters.get('a')?.proxyTo).toBe('http://a:8080');
-    await write('a.yaml', (await readFile(join(directory, 'a.yaml'), 'utf8')).replace('"true"', '"false"'));
+    await write(
+      'a.yaml',
+      (await readFile(join(directory, 'a.yaml'), 'utf8')).replace('suspend: true', 'suspend: false'),
+    );
     await until(() => expect(rig.table.current.clusters.get('a')?.proxyTo).toBe('http://changed:1'));
   });
 });

@@ -5,9 +5,7 @@ import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { RegistryCluster } from '../../../src/model/registryCluster.ts';
-import { PAUSED_ANNOTATION } from '../../../src/model/resource.ts';
 import { operatorMetrics } from '../../../src/operator/reconcile/metrics.ts';
-import { annotate } from '../../../src/operator/sources/source.ts';
 import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
 import { databases, oneDatabase, type TestDatabase } from '../../support/databases.ts';
 import { otherProgram } from '../../support/foreignRows.ts';
@@ -147,11 +145,12 @@ describe.each(databases)('on $name', ({ name: dialect, available, start }) => {
       once('a table that is emptied while it runs is a loss that has to be confirmed', () => emptied(false));
       once('a table that is emptied while it does not run is a loss that has to be confirmed', () => emptied(true));
 
-      once('a paused or invalid resource keeps what is routed', async () => {
+      once('a suspended or invalid resource keeps what is routed', async () => {
         const rig = await started('database');
         await add(rig, 'a', 'b');
         const { resourceVersion } = rig.source.get(clusterKey('a'))!.metadata;
-        await annotate(rig.source, clusterKey('a'), { [PAUSED_ANNOTATION]: 'true' }, resourceVersion);
+        const change = { set: { suspend: true }, remove: [], annotations: {} };
+        await rig.source.apply(clusterKey('a'), change, { force: false, expectedVersion: resourceVersion });
         await other([update('a', 'etl', 'http://a:8080'), update('b', 'etl', 'ftp://nowhere')]);
         await until(() => {
           expect(rig.source.get(clusterKey('a'))?.spec.routingGroup).toBe('etl');

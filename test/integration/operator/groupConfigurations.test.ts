@@ -251,7 +251,7 @@ for (const family of databases) {
               drift: null,
             },
             resourceGroupIds: stored.groups.map(({ resourceGroupId }) => resourceGroupId),
-            resource: { name: 'groups', paused: false, conditions: statusOf(rig)?.conditions },
+            resource: { name: 'groups', suspended: false, conditions: statusOf(rig)?.conditions },
           },
         ]);
         await create('theirs');

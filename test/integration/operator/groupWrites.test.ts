@@ -546,7 +546,7 @@ for (const family of databases) {
       expect(below.map(({ name }) => name).sort()).toEqual([perUser, 'staff', ...names].sort());
     });
 
-    test('are refused where the resource is paused or shared, or may not be written', async () => {
+    test('are refused where the resource is suspended or shared, or may not be written', async () => {
       const readOnly = await replica('database', { registry: { apiWrites: 'off' } });
       const readOnlyApi = await apiOf(readOnly);
       await declare(readOnly);
@@ -562,12 +562,15 @@ for (const family of databases) {
       expect((await call(api, 'rest', period)).error.message).toBe(
         `The property cpu_quota_period is declared by several resources: ${resource}, ${kind} default/second; change it there.`,
       );
-      const annotations = { 'enginegateway.dev/paused': 'true' };
       const expectedVersion = rig.source.get(key)?.metadata.resourceVersion ?? '';
-      await rig.source.apply(key, { set: {}, remove: [], annotations }, { force: false, expectedVersion });
+      await rig.source.apply(
+        key,
+        { set: { suspend: true }, remove: [], annotations: {} },
+        { force: false, expectedVersion },
+      );
       expect((await call(api, 'rest', change)).error).toMatchObject({
         code: 'EG_CONFLICT',
-        message: expect.stringContaining('is paused; remove its annotation enginegateway.dev/paused first'),
+        message: expect.stringContaining('is suspended; set its spec.suspend to false first'),
       });
     });
 

@@ -44,7 +44,7 @@ describe('limits in a directory', () => {
   const limit = (spec: object) => manifest('QueryLimit', 'per-user', { per: 'User', ...spec });
 
   test('are in the routing table, follow changes, and say what became of them', async () => {
-    await write(group({ maxRunningQueries: 5, fallbacks: ['adhoc'] }) + limit({ maxRunning: 2 }));
+    await write(group({ maxRunningQueries: 5, fallbacks: ['adhoc'] }) + limit({ maxRunningQueries: 2 }));
     const rig = await start(quickDirectory(world.folder));
     expect(policyOf(rig)).toEqual([5, ['default/per-user 2']]);
     await until(() => expect(condition(rig, groupKey, 'Ready')).toBe('True Ready'));
@@ -54,7 +54,7 @@ describe('limits in a directory', () => {
       'per-user',
     ]);
     // What is not valid leaves what was in force.
-    await write(group({ maxRunningQueries: 7, fallbacks: ['etl'] }) + limit({ maxRunning: 3 }));
+    await write(group({ maxRunningQueries: 7, fallbacks: ['etl'] }) + limit({ maxRunningQueries: 3 }));
     await until(() => expect(policyOf(rig)).toEqual([5, ['default/per-user 3']]));
     await until(() => expect(condition(rig, groupKey, 'Stalled')).toBe('True InvalidSpec'));
     await write(group({ maxRunningQueries: 7 }));
@@ -63,7 +63,7 @@ describe('limits in a directory', () => {
   });
 
   test('their statuses have counts, which are written again when they change', async () => {
-    await write(group({ maxRunningQueries: 5 }) + limit({ maxRunning: 2 }));
+    await write(group({ maxRunningQueries: 5 }) + limit({ maxRunningQueries: 2 }));
     let running = 1;
     let changed = (): void => undefined;
     const rig = await start(quickDirectory(world.folder), {
@@ -88,7 +88,7 @@ describe('limits in a directory', () => {
 test('limits in the database are followed by every replica', async () => {
   const [first, second] = [await start(quickDatabase(store)), await start(quickDatabase(store))];
   await first.source.create({ ...groupKey, spec: { maxRunningQueries: 5 } });
-  await first.source.create({ ...limitKey, spec: { per: 'All', maxRunning: 2 } });
+  await first.source.create({ ...limitKey, spec: { per: 'All', maxRunningQueries: 2 } });
   for (const rig of [first, second]) await until(() => expect(policyOf(rig)).toEqual([5, ['default/per-user 2']]));
   for (const rig of [first, second]) {
     await until(() => expect(condition(rig, limitKey, 'Ready')).toBe('True Ready'));

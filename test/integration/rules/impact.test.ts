@@ -98,7 +98,7 @@ const edits: readonly (readonly [what: string, changes: readonly Change[], expec
     { moved: 2, unknown: 1, moves: { 'group b -> cluster b': 2 } },
   ],
   ['deleted', [{ name: 'etl', rule: null }], { moved: 2, unknown: 1, moves: { 'group b -> group a': 2 } }],
-  ['suspended', [changed('etl', { suspended: true })], { moved: 2, unknown: 1, moves: { 'group b -> group a': 2 } }],
+  ['suspended', [changed('etl', { suspend: true })], { moved: 2, unknown: 1, moves: { 'group b -> group a': 2 } }],
   // The earlier query goes to b by this rule or by another one, and is denied in any case.
   [
     'denied',

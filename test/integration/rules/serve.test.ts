@@ -232,7 +232,7 @@ test('rules are listed in firing order, changed where they live, and tried befor
       condition: 'request.getHeader("X-Engine-Source") == "etl"',
       routeTo: { routingGroup: 'b' },
     }),
-    manifest('off', { priority: 6, condition: 'true', deny: { message: 'no' }, suspended: true }),
+    manifest('off', { priority: 6, condition: 'true', deny: { message: 'no' }, suspend: true }),
     manifest('wrong', { priority: 7, condition: 'true &&\n  request.', actions: ['1'] }),
   ];
   await writeFile(join(manifests, 'rules.yaml'), resources.join('---\n'));
@@ -256,15 +256,15 @@ test('rules are listed in firing order, changed where they live, and tried befor
 
   const etlSpec = { priority: 5, condition: etl.condition, routeTo: { routingGroup: 'b' } };
   const put = (name: string, body: unknown) => send(gateway, 'PUT', `/api/rules/${name}`, body);
-  const suspended = await put('etl', { ...etlSpec, suspended: true, version: etl.version });
-  expect(suspended).toMatchObject({ status: 200, json: { status: 'Suspended', suspended: true, position: null } });
+  const suspended = await put('etl', { ...etlSpec, suspend: true, version: etl.version });
+  expect(suspended).toMatchObject({ status: 200, json: { status: 'Suspended', suspend: true, position: null } });
   expect(await put('etl', { ...etlSpec, version: etl.version })).toMatchObject({
     status: 409,
     json: { error: { code: 'EG_CONFLICT', field: 'version' } },
   });
   expect(await put('etl', { ...etlSpec, routeTo: null, actions: ['result.put("routingGroup", "a")'] })).toMatchObject({
     status: 200,
-    json: { status: 'Programmed', suspended: false, routeTo: null, actions: ['result.put("routingGroup", "a")'] },
+    json: { status: 'Programmed', suspend: false, routeTo: null, actions: ['result.put("routingGroup", "a")'] },
   });
   expect((await put('early', { condition: 'false', actions: ['1'] })).json).toMatchObject({ priority: 2_147_483_647 });
   expect((await put('early', { condition: 'true', actions: ['1'], stop: true })).json.error).toMatchObject({

@@ -12,7 +12,7 @@ interface Stored {
   readonly resource: { readonly name: string } | null;
 }
 const call = (method: string, path: string, body?: object) => callAt(gateway, method, path, body);
-const limit = { per: 'User', maxRunning: 10, match: { users: ['~etl-.*'] } };
+const limit = { per: 'User', maxRunningQueries: 10, match: { users: ['~etl-.*'] } };
 
 describe.each(['directory', 'database'] as const)('groups and limits by REST, source %s', (source) => {
   const world = worldOf('suite');
@@ -74,7 +74,9 @@ describe.each(['directory', 'database'] as const)('groups and limits by REST, so
     const path = '/api/limits/default/per-user';
     const first = await call('PUT', path, limit);
     expect(first).toMatchObject({ status: 200, json: { spec: limit, inForce: true } });
-    expect(await call('PUT', path, { ...limit, maxRunning: 11 })).toMatchObject({ json: { spec: { maxRunning: 11 } } });
+    expect(await call('PUT', path, { ...limit, maxRunningQueries: 11 })).toMatchObject({
+      json: { spec: { maxRunningQueries: 11 } },
+    });
     expect((await call('PUT', path, { ...limit, version: first.json.version })).status).toBe(409);
     await vi.waitFor(async () => {
       const conditions = JSON.stringify((await call('GET', path)).json.resource);
@@ -89,8 +91,8 @@ describe.each(['directory', 'database'] as const)('groups and limits by REST, so
   test('a limit that cannot be is rejected with its field, and nothing is stored', async () => {
     const path = '/api/limits/default/x';
     for (const [body, field] of [
-      [{ maxRunning: 1 }, 'per'],
-      [{ per: 'User' }, 'maxRunning'],
+      [{ maxRunningQueries: 1 }, 'per'],
+      [{ per: 'User' }, 'maxRunningQueries'],
       [{ ...limit, match: { users: ['~('] } }, 'match.users[0]'],
       [{ ...limit, gatewayClassName: 'blue' }, 'gatewayClassName'],
     ] as const) {

@@ -22,12 +22,12 @@ beforeAll(async () => {
     manifest('EngineCluster', 'one', { proxyTo: engine.url, routingGroup: 'two', maxRunningQueries: 1 }),
     manifest('EngineCluster', 'other', { proxyTo: engine.url, routingGroup: 'two', maxRunningQueries: 1 }),
     manifest('RoutingGroup', 'adhoc', { queue: { hold: '1s' } }),
-    manifest('RoutingGroup', 'two', { queue: { hold: '1s', maxQueued: 1 } }),
+    manifest('RoutingGroup', 'two', { queue: { hold: '1s', maxQueuedQueries: 1 } }),
     manifest('QueryLimit', 'people', {
       match: { users: ['ann', 'cid'] },
-      ...{ per: 'User', maxRunning: 1, maxQueued: 1, message: 'Ask in #data-platform for more.' },
+      ...{ per: 'User', maxRunningQueries: 1, maxQueuedQueries: 1, message: 'Ask in #data-platform for more.' },
     }),
-    manifest('QueryLimit', 'trial', { match: { users: ['bob'] }, per: 'User', maxRunning: 1, mode: 'Observe' }),
+    manifest('QueryLimit', 'trial', { match: { users: ['bob'] }, per: 'User', maxRunningQueries: 1, mode: 'Observe' }),
     manifest('QueryLimit', 'loops', {
       match: { sources: ['loop'] },
       ...{ per: 'Source', rate: { queries: 3, period: '24h', burst: 3 } },
@@ -61,7 +61,7 @@ describe('limits', () => {
     expect((await submit(url, 'SELECT 3', { user: 'ann' })).error).toMatchObject({
       errorName: 'QUERY_QUEUE_FULL',
       message:
-        'As many queries as may wait under limit default/people do, 1 (maxQueued); send the query again later. Ask in #data-platform for more.',
+        'As many queries as may wait under limit default/people do, 1 (maxQueuedQueries); send the query again later. Ask in #data-platform for more.',
     });
     expect(await metric('engine_gateway_admission_total{answer="refused"} 1')).toBe(true);
     await finish(first, 'ann');
@@ -71,7 +71,7 @@ describe('limits', () => {
     await expect
       .poll(async () => (await decision())?.admission)
       .toMatch(
-        /^limit default\/people of user ann: 1 of 1 running \(maxRunning\); waited \d+\.\d s as 1st of 1 \(fair by user, weight 1\); admitted to a$/,
+        /^limit default\/people of user ann: 1 of 1 running \(maxRunningQueries\); waited \d+\.\d s as 1st of 1 \(fair by user, weight 1\); admitted to a$/,
       );
     await finish(ofAnother, 'cid');
   });
@@ -98,7 +98,7 @@ describe('limits', () => {
     const third = submit(url, 'SELECT 3', { headers });
     await until(() => metric('engine_gateway_queue_length{group="two"} 1'), 'the third query to wait');
     expect((await submit(url, 'SELECT 4', { headers })).error?.message).toContain(
-      'As many queries as may wait for routing group two do, 1 (queue.maxQueued)',
+      'As many queries as may wait for routing group two do, 1 (queue.maxQueuedQueries)',
     );
     await finish(second, 'test');
     expect((await finish(await third, 'test')).error).toBeUndefined();
@@ -130,7 +130,7 @@ describe.skipIf(!postgresql.available())('limits where waiting queries are not k
     );
     const first = await submit(refusing ?? '', 'SELECT 1', { user: 'cid' });
     expect((await submit(refusing ?? '', 'SELECT 2', { user: 'cid' })).error?.message).toBe(
-      'Too many queries run: limit default/people of user cid: 1 of 1 running (maxRunning). Send the query again when others have ended. Ask in #data-platform for more.',
+      'Too many queries run: limit default/people of user cid: 1 of 1 running (maxRunningQueries). Send the query again when others have ended. Ask in #data-platform for more.',
     );
     await finish(first, 'cid');
     proxy.refuse(true);
@@ -158,7 +158,7 @@ describe('queries of a group whose cluster sleeps', () => {
     night = await own.engine({ name: 'night', queuedPolls: 0, state: { starting: true } });
     const away = `http://127.0.0.1:${await freePort()}`;
     const waiting = { whenUnavailable: 'Wait' };
-    const queue = { hold: '1s', maxWait: '5m', maxQueued: 2 };
+    const queue = { hold: '1s', maxWait: '5m', maxQueuedQueries: 2 };
     await own.declare(
       manifest('EngineCluster', 'night-1', { proxyTo: night.url, routingGroup: 'night' }),
       manifest('EngineCluster', 'away-1', { proxyTo: away, routingGroup: 'away' }),
@@ -175,7 +175,7 @@ describe('queries of a group whose cluster sleeps', () => {
     ));
   });
 
-  test('wait for it and run when it wakes; beyond maxQueued and after maxWait they are refused, a fallback serves', async () => {
+  test('wait for it and run when it wakes; beyond maxQueuedQueries and after maxWait they are refused, a fallback serves', async () => {
     const leaving = new AbortController();
     const { signal } = leaving;
     const headers = { 'X-Engine-User': 'ann' };

@@ -24,7 +24,7 @@ const change = fc.record({
   spec: fc.oneof(
     fc.record({ routeTo: fc.record({ routingGroup: fc.constantFrom('a', 'b') }) }),
     fc.record({ priority: fc.integer({ min: -2, max: 2 }) }),
-    fc.record({ suspended: fc.boolean() }),
+    fc.record({ suspend: fc.boolean() }),
     // The same name as another's, for a while.
     fc.record({ name: fc.constantFrom('r0', 'r3', 'own') }),
     // One that warns, and one that needs the query.

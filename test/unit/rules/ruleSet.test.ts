@@ -133,7 +133,7 @@ describe('declarative rules', () => {
   test('stop ends the asking, suspended rules are not asked', () => {
     const compiled = createRuleCompiler().compile(
       [
-        rule('off', { priority: 1, suspended: true, actions: [...routes('off')] }),
+        rule('off', { priority: 1, suspend: true, actions: [...routes('off')] }),
         rule('end', { priority: 2, stop: true, actions: [...routes('end')] }),
         rule('never', { priority: 3, actions: [...routes('never')] }),
       ],

@@ -181,7 +181,7 @@ export class DatabaseSource extends PolledSource {
     return written;
   }
 
-  /** @param row of a resource that gives none by itself, as it is paused or not valid */
+  /** @param row of a resource that gives none by itself, as it is suspended or not valid */
   #toStored(resource: Resource, row: BackendRow | null): StoredResource {
     const ownRow = this.#options.kinds.of(resource.kind).rows?.ofResource(resource) ?? row;
     return storedOfResource(resource, 'database', ownRow);

@@ -378,7 +378,7 @@ export function differencesText(cluster: Pick<ClusterDetails, 'fields' | 'resour
   if (count === 0) return 'All that is declared is in force.';
   const acceptance = resource?.conditions.find(({ type }) => type === 'Accepted');
   const reasons = [
-    ...(resource?.paused === true ? ['the resource is paused'] : []),
+    ...(resource?.suspended === true ? ['the resource is suspended'] : []),
     ...(acceptance?.status === 'False' ? [`the resource is not accepted: ${acceptance.message}`] : []),
     ...(override === null ? [] : ['an override is in force']),
   ];

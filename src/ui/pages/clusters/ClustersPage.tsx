@@ -303,7 +303,7 @@ function Details({ cluster }: ClusterProps) {
           <FactList
             facts={[
               ...resourceFacts(resource),
-              ['Paused', resource.paused ? 'yes, by annotation' : undefined],
+              ['Suspended', resource.suspended ? 'yes, by spec.suspend' : undefined],
               ['Field managers', resource.managers.length === 0 ? undefined : managersList(resource.managers)],
             ]}
           />

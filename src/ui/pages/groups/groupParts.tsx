@@ -15,12 +15,12 @@ interface DeclarationProps {
 
 export function DeclaringResource({ kind, listedAs, state, observes = false }: DeclarationProps) {
   const { inForce, message, resource } = state;
-  const { namespace, name, place, managers, paused, conditions } = resource;
+  const { namespace, name, place, managers, suspended, conditions } = resource;
   const problems = conditions.filter(
     ({ type, status }) => (type === 'ResolvedRefs' || type === 'Accepted') && status === 'False',
   );
   const isAccepted = !problems.some(({ type }) => type === 'Accepted');
-  const [color, label] = look(inForce, isAccepted, paused, observes);
+  const [color, label] = look(inForce, isAccepted, suspended, observes);
   return (
     <Stack gap={2} align="flex-start" className={classes.declaration}>
       <Badge variant="light" color={color} className={classes.badge ?? ''}>
@@ -41,10 +41,10 @@ export function DeclaringResource({ kind, listedAs, state, observes = false }: D
   );
 }
 
-function look(inForce: boolean, isAccepted: boolean, paused: boolean, observes: boolean): readonly [string, string] {
+function look(inForce: boolean, isAccepted: boolean, suspended: boolean, observes: boolean): readonly [string, string] {
+  if (suspended) return ['gray', 'suspended'];
   if (!inForce) return ['red', isAccepted ? 'not in force' : 'not accepted'];
   if (!isAccepted) return ['yellow', 'earlier version in force'];
-  if (paused) return ['gray', 'paused'];
   return observes ? ['blue', 'observes'] : ['green', 'in force'];
 }
 
@@ -79,7 +79,7 @@ export function groupFacts(group: GroupDetails): readonly (readonly [name: strin
     ['Takes new queries', `${eligible.length} of ${clusters.length} ${clusters.length === 1 ? 'backend' : 'backends'}`],
     ['Running', ofLimit(running, maxRunningQueries)],
     ['Room of its backends', capacityText(eligible.map((cluster) => cluster.maxRunningQueries))],
-    ['Waiting', ofLimit(waiting, queue.maxQueued)],
+    ['Waiting', ofLimit(waiting, queue.maxQueuedQueries)],
     ['Refused so far by its limit', refused === null ? '–' : refused.toLocaleString('en')],
     ['Longest wait', queue.maxWait ?? '10m, the default'],
     ['Turns by', queue.fairBy ?? 'User, the default'],

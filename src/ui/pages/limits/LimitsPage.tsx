@@ -76,7 +76,7 @@ const groupColumns: readonly Column<GroupState>[] = [
   },
   {
     ...{ id: 'waiting', header: 'Waiting', value: ({ waiting }) => waiting ?? -1 },
-    cell: (group) => ofLimit(group.waiting, specOf(group).queue?.maxQueued),
+    cell: (group) => ofLimit(group.waiting, specOf(group).queue?.maxQueuedQueries),
   },
   countColumn('Refused', ({ refused }) => refused),
   {
@@ -136,11 +136,15 @@ const limitColumns: readonly Column<LimitState>[] = [
 
 const labels: Readonly<Record<string, string>> = { groups: 'groups of users', routingGroups: 'routing groups' };
 
-function What({ spec: { match = {}, per, maxRunning, maxQueued, rate, message } }: { readonly spec: QueryLimitSpec }) {
+function What({
+  spec: { match = {}, per, maxRunningQueries, maxQueuedQueries, rate, message },
+}: {
+  readonly spec: QueryLimitSpec;
+}) {
   const whom = Object.entries(match).map(([field, values]) => `${labels[field] ?? field} ${values.join(', ')}`);
   const limits = [
-    ...(maxRunning === undefined ? [] : [`${maxRunning} at a time`]),
-    ...(maxQueued === undefined ? [] : [`${maxQueued} waiting`]),
+    ...(maxRunningQueries === undefined ? [] : [`${maxRunningQueries} at a time`]),
+    ...(maxQueuedQueries === undefined ? [] : [`${maxQueuedQueries} waiting`]),
     ...(rate === undefined ? [] : [`${rate.queries} in ${rate.period ?? '1m'}, ${rate.burst ?? rate.queries} at once`]),
   ];
   return (

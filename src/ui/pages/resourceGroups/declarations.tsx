@@ -118,7 +118,7 @@ interface Trouble {
 /** Problems of a resource, worst first; empty if the tables match its declaration. */
 function troublesOf({ resource, drift }: DeclaredGroups): readonly Trouble[] {
   if (resource === null) return [{ label: 'deleted', message: 'The resource was deleted: its rows go with it.' }];
-  const { conditions, paused } = resource;
+  const { conditions, suspended } = resource;
   const [ready, drifted] = ['Ready', 'Drift'].map((type) => conditions.find((condition) => condition.type === type));
   const troubles: Trouble[] = [];
   if (ready !== undefined && ready.status !== 'True') {
@@ -128,6 +128,6 @@ function troublesOf({ resource, drift }: DeclaredGroups): readonly Trouble[] {
     const listed = `Somebody else changed it: ${drift.differences.join('; ')}.`;
     troubles.push({ label: 'drifted', message: drifted?.status === 'True' ? drifted.message : listed });
   }
-  if (paused) troubles.push({ label: 'paused', message: 'Nothing of it is written while it is paused.' });
+  if (suspended) troubles.push({ label: 'suspended', message: 'Nothing of it is written while it is suspended.' });
   return troubles;
 }

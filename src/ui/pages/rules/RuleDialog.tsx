@@ -88,7 +88,7 @@ export function RuleDialog({ rule, onClose }: RuleDialogProps) {
     ...{ value: fields[field], error },
     onChange: (event: ChangeEvent<HTMLInputElement | HTMLTextAreaElement>) => set(field, event.currentTarget.value),
   });
-  const flag = (field: 'stop' | 'suspended') => ({
+  const flag = (field: 'stop' | 'suspend') => ({
     checked: fields[field],
     onChange: (event: ChangeEvent<HTMLInputElement>) => set(field, event.currentTarget.checked),
   });
@@ -191,7 +191,7 @@ export function RuleDialog({ rule, onClose }: RuleDialogProps) {
                   }
                 />
                 <Switch label="Ask no later rule once this one fired" {...flag('stop')} />
-                <Switch label="Suspended: kept, but never asked" {...flag('suspended')} />
+                <Switch label="Suspended: kept, but never asked" {...flag('suspend')} />
               </>
             )}
             {original !== null && <Differences changes={changes} />}
@@ -276,7 +276,7 @@ const labels = {
   deny: 'Denied with',
   whenUnavailable: 'Where no cluster can take it',
   stop: 'No later rule is asked',
-  suspended: 'Suspended',
+  suspend: 'Suspended',
 } as const;
 
 /** Changed fields of a rule; empty for a new one. */
@@ -330,7 +330,7 @@ function Differences({ changes }: { readonly changes: readonly Difference[] }) {
 type Way = 'actions' | 'group' | 'cluster' | 'deny';
 
 /** Values of the form, for all kinds of effects, so that switching between them loses nothing. */
-interface Fields extends Pick<RuleState, 'description' | 'condition' | 'actions' | 'stop' | 'suspended'> {
+interface Fields extends Pick<RuleState, 'description' | 'condition' | 'actions' | 'stop' | 'suspend'> {
   readonly priority: number | string;
   readonly way: Way;
   readonly target: string;
@@ -341,14 +341,14 @@ interface Fields extends Pick<RuleState, 'description' | 'condition' | 'actions'
 
 const newFields: Fields = {
   ...{ description: '', priority: '', condition: '', way: 'group', actions: [''], target: '', message: '' },
-  ...{ denyWhenError: undefined, whenUnavailable: 'Fallback', stop: false, suspended: false },
+  ...{ denyWhenError: undefined, whenUnavailable: 'Fallback', stop: false, suspend: false },
 };
 
 function toFields(rule: RuleState): Fields {
-  const { description, priority, condition, actions, routeTo, deny, whenUnavailable, stop, suspended } = rule;
+  const { description, priority, condition, actions, routeTo, deny, whenUnavailable, stop, suspend } = rule;
   const target = routeTo?.cluster === undefined ? 'group' : 'cluster';
   return {
-    ...{ description, condition, whenUnavailable, stop, suspended },
+    ...{ description, condition, whenUnavailable, stop, suspend },
     priority: priority === NO_PRIORITY ? '' : priority,
     way: deny !== null ? 'deny' : routeTo === null ? 'actions' : target,
     actions: actions.length === 0 ? [''] : actions,
@@ -360,10 +360,10 @@ function toFields(rule: RuleState): Fields {
 
 function toRule(name: string, fields: Fields): RuleInput {
   const { description, priority, condition, way, actions, target, message, denyWhenError } = fields;
-  const { whenUnavailable, stop, suspended } = fields;
+  const { whenUnavailable, stop, suspend } = fields;
   const routes = way === 'group' ? { routingGroup: target.trim() } : { cluster: target.trim() };
   return {
-    ...{ name, description, condition, whenUnavailable, stop, suspended },
+    ...{ name, description, condition, whenUnavailable, stop, suspend },
     priority: typeof priority === 'number' ? priority : null,
     actions: way === 'actions' ? actions : [],
     routeTo: way === 'group' || way === 'cluster' ? routes : null,
@@ -376,9 +376,9 @@ function toRule(name: string, fields: Fields): RuleInput {
  * @param before state before the change; an invalid rule cannot be written again
  */
 function notifyChanged(client: QueryClient, before: RuleState, response: ApiResponse<RuleState>): void {
-  const { suspended, version } = response.data;
-  const isSwitched = before.suspended !== suspended;
-  const what = isSwitched ? (suspended ? 'suspended' : 'no longer suspended') : 'changed';
+  const { suspend, version } = response.data;
+  const isSwitched = before.suspend !== suspend;
+  const what = isSwitched ? (suspend ? 'suspended' : 'no longer suspended') : 'changed';
   const { name, ...body } = toRule(before.name, toFields(before));
   const undo = undoing(client, before, `The rule ${name} was not changed back`, async () => {
     const path = objectPath('/api/rules', name);

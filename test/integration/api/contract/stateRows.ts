@@ -11,9 +11,9 @@ const named = { path: { name: 'r' } };
 const added = { condition: 'false', priority: 9, routeTo: { routingGroup: 'adhoc' } };
 
 const etl = { path: { name: 'etl' } };
-const queue = { maxRunningQueries: 5, queue: { maxQueued: 10 } };
+const queue = { maxRunningQueries: 5, queue: { maxQueuedQueries: 10 } };
 const perUser = { path: { namespace: 'default', name: 'u' } };
-const limit = { per: 'User', maxRunning: 10 };
+const limit = { per: 'User', maxRunningQueries: 10 };
 
 /** The state at a glance, clusters with their resources, and rules with theirs. */
 export const stateRows: Record<string, OperationRows> = {
@@ -206,7 +206,7 @@ export const stateRows: Record<string, OperationRows> = {
       { ...perUser, why: 'not what was seen', body: { ...limit, version: 'x' }, status: 409, field: 'version' },
     ],
     malformed: [
-      { ...perUser, why: 'nothing', body: { per: 'All' }, status: 400, field: 'maxRunning' },
+      { ...perUser, why: 'nothing', body: { per: 'All' }, status: 400, field: 'maxRunningQueries' },
       {
         ...perUser,
         why: 'no regular expression',
@@ -255,7 +255,7 @@ export const stateRows: Record<string, OperationRows> = {
     unknown: [{ why: 'an unknown name', path: { name: 'nobody' }, body: rule, status: 404, field: 'name' }],
     conflict: [
       { ...named, why: 'not what was seen', body: { ...rule, version: 'x' }, status: 409, field: 'version' },
-      { ...named, why: 'no place in a file', body: { ...rule, suspended: true }, status: 422, field: 'suspended' },
+      { ...named, why: 'no place in a file', body: { ...rule, suspend: true }, status: 422, field: 'suspend' },
     ],
     malformed: [
       { ...named, why: 'does not compile', body: { ...rule, condition: '(' }, status: 400, field: 'condition' },
