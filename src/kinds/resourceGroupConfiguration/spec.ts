@@ -6,6 +6,7 @@ import {
   type FileSelector,
   fileGroupFields,
   fileSelectorSchema,
+  groupFields,
   MAX_INT,
 } from '../../model/groupsFile/groupFields.ts';
 import {
@@ -26,6 +27,9 @@ const MAX_DATABASES = 32;
 const MAX_GROUPS = 10_000;
 const MAX_SELECTORS = 10_000;
 
+const { type: concurrency, description } = groupFields.hardConcurrencyLimit;
+const hardConcurrencyLimit = concurrency({ description });
+
 /** A group with what may be below it. @param level of the deepest one, 1 */
 function groupSchema(level: number): TSchema {
   const below =
@@ -36,7 +40,7 @@ function groupSchema(level: number): TSchema {
         })
       : Type.Array(groupSchema(level - 1), { maxItems: MAX_GROUPS, description: 'Groups below it.' });
   return Type.Object(
-    { ...fileGroupFields, subGroups: Type.Optional(below) },
+    { ...fileGroupFields, hardConcurrencyLimit, subGroups: Type.Optional(below) },
     {
       additionalProperties: false,
       description: 'A resource group of the engine.',
@@ -44,9 +48,8 @@ function groupSchema(level: number): TSchema {
       ...(level === MAX_LEVELS
         ? cel(
             ['!self.name.contains(".")', 'name must not hold a dot, which separates a group from its parent'],
-            ['has(self.hardConcurrencyLimit) || has(self.maxRunning)', 'hardConcurrencyLimit is required'],
             [
-              '!has(self.softConcurrencyLimit) || !has(self.hardConcurrencyLimit) || self.softConcurrencyLimit <= self.hardConcurrencyLimit',
+              '!has(self.softConcurrencyLimit) || self.softConcurrencyLimit <= self.hardConcurrencyLimit',
               'softConcurrencyLimit must be at most hardConcurrencyLimit',
             ],
             [

@@ -78,16 +78,15 @@ export type ResourceGroupColumns = { readonly name: string } & {
 /** Columns of a group without its place. */
 export type GroupLimits = Omit<ResourceGroupColumns, 'parent' | 'environment'>;
 
-export const fileGroupFields = {
-  name: ResourceGroupName,
-  ...optionalFields(groupFields),
-  maxRunning: Type.Optional(integer(0, MAX_INT)({ description: 'Former name of hardConcurrencyLimit.' })),
-};
+/** Fields of a group of a file, and of a resource. */
+export const fileGroupFields = { name: ResourceGroupName, ...optionalFields(groupFields) };
 
 /** A group of the engine's file format, without the content of its sub-groups (Trino: `ResourceGroupSpec`). */
 const FileGroupSchema = Type.Object(
   {
     ...fileGroupFields,
+    /** Former name of hardConcurrencyLimit. */
+    maxRunning: Type.Optional(integer(0, MAX_INT)({})),
     subGroups: Type.Optional(Type.Array(Type.Unknown())),
     hardPhysicalDataScanLimit: Type.Optional(text(MAX_TEXT)({})),
   },

@@ -32,7 +32,7 @@ const group = (name: string, more: object = {}) => ({
 /** A row as callers send it. */
 const row = (name: string, more: object = {}) => ({ ...group(name), environment: 'test', ...more });
 const perUser = `\${USER}`;
-const etl = { name: 'etl', maxRunning: 10, softMemoryLimit: '80%', maxQueued: 100 };
+const etl = { name: 'etl', hardConcurrencyLimit: 10, softMemoryLimit: '80%', maxQueued: 100 };
 const staff = group('staff', { hardCpuLimit: '30m' });
 const adhoc = (...subGroups: object[]) => group('adhoc', { schedulingPolicy: 'fair', subGroups });
 const airflow = { source: 'airflow', group: 'etl' };
