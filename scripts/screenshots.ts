@@ -51,8 +51,13 @@ actions:
 const declared = [
   resource(routingGroup.kind, 'etl', { maxRunningQueries: 2, queue: { hold: '10ms', maxWait: '30m' } }),
   resource(routingGroup.kind, 'adhoc', { maxRunningQueries: 40, fallbacks: ['etl'] }),
-  resource(queryLimit.kind, 'dashboards', { match: { sources: ['superset'] }, per: 'Source', maxRunningQueries: 20 }),
+  resource(queryLimit.kind, 'dashboards', {
+    match: { sources: [{ value: 'superset' }] },
+    per: 'Source',
+    maxRunningQueries: 20,
+  }),
   resource(queryLimit.kind, 'everybody', {
+    match: { everyone: true },
     per: 'User',
     rate: { queries: 600, period: '1m' },
     mode: 'Observe',

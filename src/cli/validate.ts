@@ -14,7 +14,6 @@ import { keyOf, keyText, type Resource } from '../model/resource.ts';
 import { registryNameOf } from '../model/resourceName.ts';
 import { checkRulesFile } from '../rules/compile/checkRules.ts';
 import type { CompileContext } from '../rules/language/scope.ts';
-import { PATTERN_MARK } from '../rules/textMatcher.ts';
 import { priorityOption, productOfRules } from './configFile.ts';
 import { command, exitCodes } from './io.ts';
 import { checkGroupsFileText, checkManifests, type Finding, looksLikeGroupsFile } from './manifestCheck.ts';
@@ -272,10 +271,11 @@ function groupReferenceFindings(places: readonly NamedPlace[]): readonly Finding
           return isServed(place.name) || ofFallbacks.length > 0 ? ofFallbacks : [absent('spec', place.name)];
         }
         case QUERY_LIMIT:
-          return texts(isRecord(spec.match) ? spec.match.routingGroups : []).flatMap((group, index) => {
-            const isThere = group.startsWith(PATTERN_MARK) || isServed(group);
-            return isThere ? [] : [absent(`spec.match.routingGroups[${index}]`, group)];
-          });
+          return matchesOf(isRecord(spec.match) ? spec.match.routingGroups : []).flatMap(({ type, value }, index) =>
+            (type ?? 'Exact') !== 'Exact' || typeof value !== 'string' || isServed(value)
+              ? []
+              : [absent(`spec.match.routingGroups[${index}].value`, value)],
+          );
         case ROUTING_RULE:
           return texts([isRecord(spec.routeTo) ? spec.routeTo.routingGroup : undefined]).flatMap((group) =>
             isServed(group) ? [] : [absent('spec.routeTo.routingGroup', group)],
@@ -289,6 +289,10 @@ function groupReferenceFindings(places: readonly NamedPlace[]): readonly Finding
 
 function specOf({ resource }: Claiming): Readonly<Record<string, unknown>> {
   return resource.spec as Readonly<Record<string, unknown>>;
+}
+
+function matchesOf(value: unknown): readonly Readonly<Record<string, unknown>>[] {
+  return Array.isArray(value) ? value.map((each: unknown) => (isRecord(each) ? each : {})) : [];
 }
 
 function texts(value: unknown): readonly string[] {

@@ -36,6 +36,7 @@ const retainedKeywords = [
   'maxProperties',
   'x-kubernetes-validations',
   'x-kubernetes-list-type',
+  'x-kubernetes-map-type',
 ] as const;
 
 type JsonSchema = Readonly<Record<string, unknown>>;

@@ -48,10 +48,19 @@ export interface ServiceList {
 export const SERVICE = 'Service';
 export const ALL_NAMESPACES = '*';
 
+/** Labels of every namespace. */
+export interface NamespaceLabels {
+  readonly synced: boolean;
+  /** Reason that they cannot be read now, or null. */
+  readonly reason: string | null;
+  readonly labels: ReadonlyMap<string, Readonly<Record<string, string>>>;
+}
+
 /** All Services of namespaces; responses from memory. */
 export interface ServiceLists {
   /** Those of a namespace, or of all (`*`); the same object while nothing changed. */
   list(namespace: string): ServiceList;
+  namespaces(): NamespaceLabels;
   /** Registers a listener for Services that became known, changed or went; the response removes it. */
   onChange(listener: () => void): () => void;
 }

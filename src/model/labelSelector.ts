@@ -11,6 +11,28 @@ export interface LabelSelector {
   readonly requirements: readonly Requirement[];
 }
 
+const operators = { In: 'in', NotIn: 'notIn', Exists: 'exists', DoesNotExist: 'doesNotExist' } as const;
+
+/** A selector as specs have it (Kubernetes: LabelSelector). */
+export interface LabelSelectorSpec {
+  readonly matchLabels?: Labels;
+  readonly matchExpressions?: readonly {
+    readonly key: string;
+    readonly operator: keyof typeof operators;
+    readonly values?: readonly string[];
+  }[];
+}
+
+/** Converts the selector of a spec. */
+export function toLabelSelector({ matchLabels = {}, matchExpressions = [] }: LabelSelectorSpec): LabelSelector {
+  return {
+    requirements: [
+      ...Object.entries(matchLabels).map(([key, value]) => ({ key, operator: 'in' as const, values: [value] })),
+      ...matchExpressions.map(({ key, operator, values = [] }) => ({ key, operator: operators[operator], values })),
+    ],
+  };
+}
+
 const MAX_REQUIREMENTS = 32;
 
 const name = '[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?';

@@ -1,10 +1,8 @@
+import type { StringMatch } from '../kinds/fields/spec.ts';
 import { Evaluation, EvaluationError } from './evaluation.ts';
 import { CompileError } from './language/source.ts';
 import { defaultRuleLimits } from './limits.ts';
 import { JavaPattern } from './regex/javaPattern.ts';
-
-/** Prefix of a regular expression. */
-export const PATTERN_MARK = '~';
 
 export type TextMatcher = (text: string) => boolean;
 
@@ -26,20 +24,24 @@ const [KEPT_TEXTS, MAX_CACHED_LENGTH] = [128, 128];
 const LIMITS = { ...defaultRuleLimits, memory: 1_048_576, stringLength: 65_536, time: 10 };
 
 /**
- * Returns a matcher of texts, and of regular expressions (Java's syntax) after a `~`, which must match a whole text.
- * Its time per text is bounded; a text that would take longer, or has more than 1,024 characters, counts as matched.
+ * Returns a matcher of texts. Its time per text is bounded; a text for which regular expressions would take longer, or
+ * with more than 1,024 characters, counts as matched by them.
  */
 export function textMatcher(
-  values: readonly string[],
+  values: readonly StringMatch[],
 ): { readonly matches: TextMatcher } | { readonly problems: readonly ValueProblem[] } {
-  const texts = new Set(values.filter((value) => !value.startsWith(PATTERN_MARK)));
+  const of = (wanted: StringMatch['type']) =>
+    values.filter(({ type = 'Exact' }) => type === wanted).map(({ value }) => value);
+  const texts = new Set(of('Exact'));
+  const prefixes = of('Prefix');
+  const isPlainMatch: TextMatcher = (text) => texts.has(text) || prefixes.some((prefix) => text.startsWith(prefix));
   const patterns: JavaPattern[] = [];
   const problems: ValueProblem[] = [];
   let instructions = 0;
-  for (const [index, value] of values.entries()) {
-    if (!value.startsWith(PATTERN_MARK)) continue;
+  for (const [index, { type, value }] of values.entries()) {
+    if (type !== 'RegularExpression') continue;
     try {
-      const pattern = new JavaPattern(value.slice(PATTERN_MARK.length));
+      const pattern = new JavaPattern(value);
       instructions += pattern.size;
       patterns.push(pattern);
     } catch (error) {
@@ -56,14 +58,14 @@ export function textMatcher(
     }
   }
   if (problems.length > 0) return { problems };
-  return { matches: patterns.length === 0 ? (text) => texts.has(text) : withPatterns(texts, patterns) };
+  return { matches: patterns.length === 0 ? isPlainMatch : withPatterns(isPlainMatch, patterns) };
 }
 
-function withPatterns(texts: ReadonlySet<string>, patterns: readonly JavaPattern[]): TextMatcher {
+function withPatterns(isPlainMatch: TextMatcher, patterns: readonly JavaPattern[]): TextMatcher {
   // Each replica matches the same few names repeatedly.
   const responses = new Map<string, boolean>();
   return (text) => {
-    if (texts.has(text) || text.length > MAX_TEXT_LENGTH) return true;
+    if (isPlainMatch(text) || text.length > MAX_TEXT_LENGTH) return true;
     const response = responses.get(text);
     if (response !== undefined) return response;
     const isMatch = matchesOne(patterns, text);

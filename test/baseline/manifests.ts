@@ -42,13 +42,33 @@ export function specFor({ isBaseline }: Program, spec: Spec): Spec {
   return isBaseline ? spec : present(spec);
 }
 
+const queryLimits = new Set(['per', 'maxRunning', 'rate', 'mode']);
+
 function present(spec: Spec): Spec {
+  const { match, namespaces, ...others } = spec as Readonly<Record<string, unknown>>;
+  const isLimit = Object.keys(spec).some((field) => queryLimits.has(field));
+  const lists = Object.entries(match ?? {}).map(([field, values]) => [
+    field === 'groups' ? 'userGroups' : field,
+    (values as readonly string[]).map(matchOf),
+  ]);
+  return {
+    ...(isLimit ? { match: lists.length === 0 ? { everyone: true } : Object.fromEntries(lists) } : {}),
+    ...(namespaces === undefined ? {} : { namespaces: { selector: {} } }),
+    ...renamed(others),
+  };
+}
+
+function matchOf(value: string): object {
+  return value.startsWith('~') ? { type: 'RegularExpression', value: value.slice(1) } : { value };
+}
+
+function renamed(spec: Readonly<Record<string, unknown>>): object {
   return Object.fromEntries(
     Object.entries(spec).map(([old, value]) => {
       const name = names[old] ?? old;
       if (typeof value === 'string') return [name, enums[name]?.[value] ?? value];
       const isSpec = typeof value === 'object' && value !== null && !Array.isArray(value);
-      return [name, isSpec ? present(value as Spec) : value];
+      return [name, isSpec ? renamed(value as Readonly<Record<string, unknown>>) : value];
     }),
   );
 }

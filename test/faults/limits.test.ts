@@ -136,7 +136,7 @@ for (const database of [postgresql, mariadb]) {
       const people = manifest(
         'QueryLimit',
         'people',
-        { match: { users: ['ann'] }, per: 'User', maxRunningQueries: 1, maxQueuedQueries: 1 },
+        { match: { users: [{ value: 'ann' }] }, per: 'User', maxRunningQueries: 1, maxQueuedQueries: 1 },
         { namespace: 'team' },
       );
       const urls = (await start(cluster, 5, [people], sharedSecret)) as [string, string];

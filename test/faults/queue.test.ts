@@ -141,7 +141,7 @@ for (const [database, count] of [
           maxRunningQueries: LIMITS.group,
           queue: { hold: '200ms', maxWait: '5m', maxQueuedQueries: 5_000 },
         }),
-        manifest('QueryLimit', 'users', { per: 'User', maxRunningQueries: LIMITS.user }),
+        manifest('QueryLimit', 'users', { match: { everyone: true }, per: 'User', maxRunningQueries: LIMITS.user }),
       );
       const dataStore = await server.create();
       const ports = await Promise.all(Array.from({ length: count }, () => freePort()));

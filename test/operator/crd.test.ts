@@ -28,7 +28,10 @@ const resourcesOf =
 const cluster = resourcesOf('EngineCluster', 'engine-a', { proxyTo: 'http://engine-a:8080', routingGroup: 'adhoc' });
 const rule = resourcesOf('RoutingRule', 'rule-a', { condition: 'true' });
 const group = resourcesOf('RoutingGroup', 'group-a');
-const limit = resourcesOf('QueryLimit', 'limit-a', { per: 'User', maxRunningQueries: 10 });
+const limit = resourcesOf('QueryLimit', 'limit-a', {
+  match: { everyone: true },
+  ...{ per: 'User', maxRunningQueries: 10 },
+});
 const discovery = resourcesOf('EngineClusterDiscovery', 'discovery-a', {
   selector: { matchLabels: { app: 'trino' } },
   template: { routingGroup: 'adhoc' },
@@ -344,7 +347,10 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
       'a limit with everything',
       limit({
         match: Object.fromEntries(
-          ['users', 'groups', 'sources', 'routingGroups'].map((field) => [field, Array(64).fill('x'.repeat(512))]),
+          ['users', 'userGroups', 'sources', 'routingGroups'].map((field) => [
+            field,
+            Array(64).fill({ type: 'Prefix', value: 'x'.repeat(512) }),
+          ]),
         ),
         maxRunningQueries: 1_000_000,
         maxQueuedQueries: 100_000,
@@ -358,9 +364,18 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     ['a rate alone', without(limit({ rate: { queries: 1 } }), 'maxRunningQueries'), 'ok'],
     ['a queue of nobody alone', without(limit({ maxQueuedQueries: 0 }), 'maxRunningQueries'), 'ok'],
     ['no query at a time', limit({ maxRunningQueries: 0 }), 'greater than or equal to 1'],
-    ['too many users', limit({ match: { users: Array(65).fill('a') } }), 'must have at most 64 items'],
-    ['an empty user', limit({ match: { users: [''] } }), 'spec.match.users[0]'],
-    ['a long source', limit({ match: { sources: ['x'.repeat(513)] } }), 'may not be more than 512'],
+    ['too many users', limit({ match: { users: Array(65).fill({ value: 'a' }) } }), 'must have at most 64 items'],
+    ['an empty user', limit({ match: { users: [{ value: '' }] } }), 'spec.match.users[0].value'],
+    ['nobody', limit({ match: {} }), 'match: {everyone: true} for all queries'],
+    ['everyone and a user', limit({ match: { everyone: true, users: [{ value: 'a' }] } }), 'match must have everyone'],
+    ['not everyone', limit({ match: { everyone: false } }), 'match must have everyone: true, or users'],
+    ['a mark of an expression', limit({ match: { users: ['~a'] } }), 'spec.match.users[0]'],
+    [
+      'another type of match',
+      limit({ match: { users: [{ type: 'Suffix', value: 'a' }] } }),
+      'Unsupported value: "Suffix"',
+    ],
+    ['a long source', limit({ match: { sources: [{ value: 'x'.repeat(513) }] } }), 'may not be more than 512'],
     ['a rate of nothing', limit({ rate: {} }), 'spec.rate.queries: Required'],
     ['a short period', limit({ rate: { queries: 1, period: '500ms' } }), 'period must be a duration from 1s to 24h'],
     ['a long period', limit({ rate: { queries: 1, period: '25h' } }), 'period must be a duration from 1s to 24h'],
@@ -380,7 +395,12 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
             { key: 'legacy', operator: 'DoesNotExist' },
           ],
         },
-        namespaces: ['team-a', '*'],
+        namespaces: {
+          selector: {
+            matchLabels: { team: 'etl' },
+            matchExpressions: [{ key: 'a', operator: 'NotIn', values: ['b'] }],
+          },
+        },
         port: 'https',
         scheme: 'HTTPS',
         template: {
@@ -411,8 +431,15 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
       discovery({ selector: { matchExpressions: [{ key: 'a', operator: 'Exists', values: ['b'] }] } }),
       'values must be set with In and NotIn',
     ],
-    ['no namespace', discovery({ namespaces: [] }), 'should have at least 1 items'],
-    ['a namespace that is none', discovery({ namespaces: ['A'] }), 'spec.namespaces[0]'],
+    ['no namespace', discovery({ namespaces: { names: [] } }), 'should have at least 1 items'],
+    ['all namespaces', discovery({ namespaces: { selector: {} } }), 'ok'],
+    ['neither names nor labels', discovery({ namespaces: {} }), 'namespaces must have either names or selector'],
+    [
+      'names and labels',
+      discovery({ namespaces: { names: ['a'], selector: {} } }),
+      'namespaces must have either names or selector',
+    ],
+    ['a namespace that is none', discovery({ namespaces: { names: ['A'] } }), 'spec.namespaces.names[0]'],
     [
       'a group from nowhere',
       discovery({ template: { routingGroupFrom: {} } }),

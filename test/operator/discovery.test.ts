@@ -312,7 +312,7 @@ describe.skipIf(!controlPlaneAvailable)('clusters that are made of Services, on 
     await rig.kubectl(['create', 'namespace', other]);
     const inOther = (document: object) => rig.kubectl(['-n', other, 'apply', '--server-side', '-f', '-'], document);
     await inOther(service('far'));
-    const spec = { namespaces: ['*'], template: { routingGroup: 'etl' } };
+    const spec = { namespaces: { selector: {} }, template: { routingGroup: 'etl' } };
     let operator = await rig.startOperator();
     const restart = async (discoveryNamespaces: readonly string[], groups = new GroupBindings({})) => {
       await operator.stop();
@@ -323,7 +323,7 @@ describe.skipIf(!controlPlaneAvailable)('clusters that are made of Services, on 
     const far = `${other}-far`;
     await until(() => expect(Object.keys(routed(operator))).toEqual([near]));
     // Named without leave: said, and nothing is read.
-    await rig.apply('kubectl', discovery('engines', { ...spec, namespaces: [rig.namespace, other] }));
+    await rig.apply('kubectl', discovery('engines', { ...spec, namespaces: { names: [rig.namespace, other] } }));
     await until(async () => expect(await condition('ResolvedRefs')).toContain('resources.discovery.namespaces'));
     // Allowed by the configuration, not by Kubernetes: what is known stays.
     await restart([other]);
@@ -339,6 +339,19 @@ describe.skipIf(!controlPlaneAvailable)('clusters that are made of Services, on 
     await until(() => expect(Object.keys(routed(operator))).toEqual([near]));
     await until(async () => expect(await condition('Discovered')).toMatch(/^False GroupNotAllowed/));
     await restart([other]);
+    await until(() => expect(Object.keys(routed(operator)).sort()).toEqual([near, far].sort()));
+    // By labels of namespaces, which the account has to be let read: until then its clusters stay.
+    const labelled = { ...spec, namespaces: { selector: { matchLabels: { team: 'far' } } } };
+    await rig.apply('kubectl', discovery('engines', labelled));
+    await until(async () => expect(await condition('ResolvedRefs')).toMatch(/False NamespacesUnavailable .*403/));
+    expect(Object.keys(routed(operator)).sort()).toEqual([near, far].sort());
+    const role = `${rig.namespace}-namespaces`;
+    await rig.kubectl(['create', 'clusterrole', role, '--verb=list,watch', '--resource=namespaces']);
+    await rig.kubectl(['create', 'clusterrolebinding', role, `--clusterrole=${role}`, account]);
+    await until(() => expect(routed(operator)).toEqual({}));
+    await rig.kubectl(['label', 'namespace', other, 'team=far']);
+    await until(() => expect(Object.keys(routed(operator))).toEqual([far]));
+    await rig.apply('kubectl', discovery('engines', spec));
     await until(() => expect(Object.keys(routed(operator)).sort()).toEqual([near, far].sort()));
     // Taken back: gone at once.
     await restart([]);

@@ -59,15 +59,16 @@ function offered(kind: string, obj: object): readonly string[] {
   return runScript(actionsOf(kind)['discovery.lua'], obj, print).split('\n').sort();
 }
 
-/** Annotations of a resource after an action. */
-function annotationsAfter(kind: string, action: string, obj: object): Readonly<Record<string, string>> {
+/** Annotations of a resource after an action, and whether it is suspended. */
+function stateAfter(kind: string, action: string, obj: object) {
   const script = actionsOf(kind).definitions.find(({ name }) => name === action)?.['action.lua'];
   if (script === undefined) throw new Error(`no action ${action}`);
-  const print = "for name, value in pairs(result.metadata.annotations or {}) do print(name .. '=' .. value) end";
-  const lines = runScript(script, obj, print)
-    .split('\n')
-    .filter((line) => line !== '');
-  return Object.fromEntries(lines.map((line) => [line.split('=', 1)[0], line.slice(line.indexOf('=') + 1)]));
+  const print =
+    "print(result.spec.suspend == true); for name, value in pairs(result.metadata.annotations or {}) do print(name .. '=' .. value) end";
+  const [suspend, ...lines] = runScript(script, obj, print).split('\n');
+  const entries = lines.map((line) => [line.split('=', 1)[0], line.slice(line.indexOf('=') + 1)] as const);
+  const annotations: Readonly<Record<string, string>> = Object.fromEntries(entries);
+  return { annotations, suspend: suspend === 'true' };
 }
 
 const condition = (type: string, status: string, message: string, reason = 'Reason') => ({
@@ -139,7 +140,7 @@ describe.skipIf(!luaAvailable || !controlPlaneAvailable)('the actions of Argo CD
     const before = await read();
     expect(offered('EngineCluster', before)).toContain(action);
     const owned = `${group}/`;
-    const after = annotationsAfter('EngineCluster', action, before);
+    const { annotations: after, suspend } = stateAfter('EngineCluster', action, before);
     // Argo CD sends the difference as a merge patch, with null for what the script removed.
     const names = Object.keys((before as { metadata: { annotations?: object } }).metadata.annotations ?? {});
     const removed = names.filter((name) => name.startsWith(owned) && after[name] === undefined);
@@ -151,7 +152,7 @@ describe.skipIf(!luaAvailable || !controlPlaneAvailable)('the actions of Argo CD
       '--type',
       'merge',
       '-p',
-      JSON.stringify({ metadata: { annotations } }),
+      JSON.stringify({ metadata: { annotations }, spec: { suspend } }),
     ]);
   };
   const becomes = async (state: RegExp, actions: readonly string[]): Promise<void> => {

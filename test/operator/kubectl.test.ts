@@ -40,9 +40,11 @@ describe.skipIf(!controlPlaneAvailable)('what kubectl shows', () => {
       'kubectl',
       groupManifest('etl', { maxRunningQueries: 200, fallbacks: ['adhoc', 'none'], queue: { maxQueuedQueries: 100 } }),
       groupManifest('unused', { bestEffort: true }),
-      limitManifest('per-user', { match: { users: ['~etl-.*'], routingGroups: ['adhoc'] } }),
+      limitManifest('per-user', {
+        match: { users: [{ type: 'RegularExpression', value: 'etl-.*' }], routingGroups: [{ value: 'adhoc' }] },
+      }),
       limitManifest('trial', { per: 'All', rate: { queries: 120 }, maxRunningQueries: undefined, mode: 'Observe' }),
-      limitManifest('broken', { match: { users: ['~('] } }),
+      limitManifest('broken', { match: { users: [{ type: 'RegularExpression', value: '(' }] } }),
     );
     // Claims a name that is taken: the younger one has to wait.
     await rig.kubectl(['wait', '--for=condition=Ready', 'ec/etl-1', 'ec/etl-2', 'ec/adhoc-1', '--timeout=40s']);

@@ -57,7 +57,7 @@ describe.skipIf(!controlPlaneAvailable)('operator on a real API server, with onl
       'a adhoc true True True\nb adhoc false Unknown True\n',
     );
     expect((await rig.kubectl(['get', 'rr', '--no-headers'])).replaceAll(/ +/g, ' ')).toMatch(
-      /^r \d+ group adhoc True True \d+s\n$/,
+      /^r \d+ group adhoc True True false \d+s\n$/,
     );
     const events = async (): Promise<string[]> =>
       (
@@ -209,7 +209,13 @@ describe.skipIf(!controlPlaneAvailable)('operator on a real API server, with onl
     expect(await spec('a')).toMatchObject({ serviceRef: { name: 'engine' } });
     await expect(registry.update(cluster('a'), by)).rejects.toMatchObject({ code: 'EG_FIELD_OWNED' });
     await registry.update(cluster('a'), { by: 'x', force: true });
-    expect(await spec('a')).toEqual({ proxyTo: 'http://a:8080', routingGroup: 'adhoc', active: true, weight: 100 });
+    expect(await spec('a')).toEqual({
+      proxyTo: 'http://a:8080',
+      routingGroup: 'adhoc',
+      active: true,
+      suspend: false,
+      weight: 100,
+    });
   });
 
   test('health credentials come from a Secret that is labelled for it only', async () => {

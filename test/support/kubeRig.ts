@@ -196,7 +196,7 @@ export const groupManifest = (name: string, spec: object = {}): object => manife
 
 /** Manifest of a query limit. */
 export const limitManifest = (name: string, spec: object = {}): object =>
-  manifest('QueryLimit', name, { per: 'User', maxRunningQueries: 10, ...spec });
+  manifest('QueryLimit', name, { match: { everyone: true }, per: 'User', maxRunningQueries: 10, ...spec });
 
 /** A CRD of another operator that accepts any spec. */
 export const anySpec = (group: string, kind: string, plural = `${kind.toLowerCase()}s`) => ({

@@ -23,11 +23,20 @@ describe.skipIf(!canBrowse)('the page of limits', () => {
       resource('QueryLimit', 'per-user', {
         per: 'User',
         maxRunningQueries: 10,
-        match: { users: ['~etl-.*'] },
+        match: { users: [{ type: 'RegularExpression', value: 'etl-.*' }] },
         message: 'Ask in #data-platform.',
       }),
-      resource('QueryLimit', 'trial', { per: 'All', rate: { queries: 120 }, mode: 'Observe' }),
-      resource('QueryLimit', 'wrong', { per: 'All', maxRunningQueries: 1, match: { sources: ['~('] } }),
+      resource('QueryLimit', 'trial', {
+        match: { everyone: true },
+        per: 'All',
+        rate: { queries: 120 },
+        mode: 'Observe',
+      }),
+      resource('QueryLimit', 'wrong', {
+        per: 'All',
+        maxRunningQueries: 1,
+        match: { sources: [{ type: 'RegularExpression', value: '(' }] },
+      }),
     ];
     await writeFile(join(rig.manifests, 'limits.yaml'), resources.join('---\n'));
   });

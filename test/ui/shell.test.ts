@@ -117,7 +117,10 @@ describe.skipIf(!canBrowse)('the shell of the pages', () => {
   beforeAll(async () => {
     rig = await startRig({ requestAnalyzerConfig: { analyzeRequest: true } }, rules);
     const resource = (kind: string, name: string, spec: object) => stringify(manifest(kind, name, spec));
-    const limit = resource('QueryLimit', 'dashboards', { match: { sources: ['superset'] }, maxRunningQueries: 20 });
+    const limit = resource('QueryLimit', 'dashboards', {
+      match: { sources: [{ value: 'superset' }] },
+      maxRunningQueries: 20,
+    });
     await writeFile(join(rig.manifests, 'limit.yaml'), limit);
     const user = 'katherine.johnson@analytics.example.com';
     query = (

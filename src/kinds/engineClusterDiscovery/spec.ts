@@ -3,7 +3,9 @@ import { ACTIVE_ANNOTATION, API_GROUP, API_GROUP_VERSION, type Resource } from '
 import { EngineClusterSpec } from '../engineCluster/spec.ts';
 import {
   closedObject,
-  literals,
+  labelKey,
+  labelSelector,
+  namespacesField,
   optionalChoice,
   optionalFlag,
   optionalInteger,
@@ -22,52 +24,15 @@ export const SERVICE_ANNOTATION = `${API_GROUP}/service`;
 export const WEIGHT_ANNOTATION = `${API_GROUP}/weight`;
 export const MAX_CLUSTERS = 500;
 
-/** Form of the key of a label. */
-const labelKey = {
-  pattern: '^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$',
-  minLength: 1,
-  maxLength: 317,
-};
-const labelValue = { pattern: '^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$', maxLength: 63 };
 const nameForm = '^([a-z0-9.-]|[{]service[}]|[{]namespace[}])+$';
 
-/** A requirement of a selector (Kubernetes: LabelSelectorRequirement). */
-const Requirement = closedObject(
-  {
-    key: Type.String({ ...labelKey, description: 'Key of the label.' }),
-    operator: literals(['In', 'NotIn', 'Exists', 'DoesNotExist'], 'In, NotIn, Exists or DoesNotExist.'),
-    values: Type.Optional(Type.Array(Type.String(labelValue), { maxItems: 64, description: 'Of In and NotIn.' })),
-  },
-  'Requirement to a label.',
-  [
-    "self.operator in ['In', 'NotIn'] ? (has(self.values) && size(self.values) > 0) : (!has(self.values) || size(self.values) == 0)",
-    'values must be set with In and NotIn, and with no other operator',
-    ({ operator, values = [] }) => (/In$/.test(operator) === (values.length === 0) ? '' : null),
-  ],
-);
-
-/** `spec.selector`: which Services are clusters (Kubernetes: LabelSelector). */
-const ServiceSelector = closedObject(
-  {
-    matchLabels: Type.Optional(
-      Type.Unsafe<Readonly<Record<string, string>>>({
-        type: 'object',
-        propertyNames: { type: 'string', ...labelKey },
-        additionalProperties: { type: 'string', ...labelValue },
-        maxProperties: 64,
-        description: 'Labels that a Service has.',
-      }),
-    ),
-    matchExpressions: Type.Optional(Type.Array(Requirement, { maxItems: 64, description: 'All of them are met.' })),
-  },
-  'Labels of the Services that are clusters.',
-  [
-    '(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && size(self.matchExpressions) > 0)',
-    'selector must have matchLabels or matchExpressions: an empty one would select every Service',
-    ({ matchLabels = {}, matchExpressions = [] }) =>
-      Object.keys(matchLabels).length + matchExpressions.length === 0 ? '' : null,
-  ],
-);
+/** `spec.selector`: which Services are clusters. */
+const ServiceSelector = labelSelector('Labels of the Services that are clusters.', [
+  '(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && size(self.matchExpressions) > 0)',
+  'selector must have matchLabels or matchExpressions: an empty one would select every Service',
+  ({ matchLabels = {}, matchExpressions = [] }) =>
+    Object.keys(matchLabels).length + matchExpressions.length === 0 ? '' : null,
+]);
 
 /** `spec.template.routingGroupFrom`: a routing group that the Service names. */
 const GroupSource = closedObject(
@@ -128,11 +93,9 @@ export const EngineClusterDiscoverySpec = closedObject(
   {
     selector: ServiceSelector,
     namespaces: Type.Optional(
-      Type.Array(Type.String({ pattern: '^([*]|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$', minLength: 1, maxLength: 63 }), {
-        minItems: 1,
-        maxItems: 64,
-        description: 'Of the Services; its own by default. *: all that resources.discovery.namespaces allows.',
-      }),
+      namespacesField(
+        "Namespaces of the Services, of those that resources.discovery.namespaces allows; the resource's own by default.",
+      ),
     ),
     port: Type.Optional(
       Type.Unsafe<string | number>({

@@ -1,5 +1,6 @@
 import { type Static, type TObject, type TProperties, type TSchemaOptions, Type } from 'typebox';
 import { type CelRule, cel } from '../../model/cel.ts';
+import type { LabelSelectorSpec } from '../../model/labelSelector.ts';
 
 /** Builders of the schemas of specs. CEL rules are checked by the API server. */
 type Options = TSchemaOptions & Readonly<Record<string, unknown>>;
@@ -38,6 +39,88 @@ export const closedObject = <P extends TProperties>(
   description: string,
   ...rules: readonly CelRule<Static<TObject<P>>>[]
 ) => Type.Object(fields, { additionalProperties: false, description, ...celOf(rules) });
+
+/** A match of a text, such as the name of a user. */
+export const StringMatch = closedObject(
+  {
+    type: optionalChoice(
+      ['Exact', 'Prefix', 'RegularExpression'],
+      "How the value matches: Exact, Prefix, or RegularExpression (Java's syntax) for the whole text.",
+      { default: 'Exact' },
+    ),
+    value: Type.String({ minLength: 1, maxLength: 512, description: 'Text, its beginning, or a regular expression.' }),
+  },
+  'A match of a text.',
+);
+export type StringMatch = Static<typeof StringMatch>;
+
+/** Form of the key of a label. */
+export const labelKey = {
+  pattern: '^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$',
+  minLength: 1,
+  maxLength: 317,
+};
+const labelValue = { pattern: '^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$', maxLength: 63 };
+
+/** A requirement of a selector (Kubernetes: LabelSelectorRequirement). */
+const Requirement = closedObject(
+  {
+    key: Type.String({ ...labelKey, description: 'Key of the label.' }),
+    operator: literals(['In', 'NotIn', 'Exists', 'DoesNotExist'], 'In, NotIn, Exists or DoesNotExist.'),
+    values: Type.Optional(
+      Type.Array(Type.String(labelValue), { maxItems: 64, description: 'Values of In and NotIn.' }),
+    ),
+  },
+  'Requirement to a label.',
+  [
+    "self.operator in ['In', 'NotIn'] ? (has(self.values) && size(self.values) > 0) : (!has(self.values) || size(self.values) == 0)",
+    'values must be set with In and NotIn, and with no other operator',
+    ({ operator, values = [] }) => (/In$/.test(operator) === (values.length === 0) ? '' : null),
+  ],
+);
+
+/** A selector of labels (Kubernetes: LabelSelector). */
+export const labelSelector = (description: string, ...rules: readonly CelRule<LabelSelectorSpec>[]) =>
+  Type.Object(
+    {
+      matchLabels: Type.Optional(
+        Type.Unsafe<Readonly<Record<string, string>>>({
+          type: 'object',
+          propertyNames: { type: 'string', ...labelKey },
+          additionalProperties: { type: 'string', ...labelValue },
+          maxProperties: 64,
+          description: 'Labels that an object has.',
+        }),
+      ),
+      matchExpressions: Type.Optional(
+        Type.Array(Requirement, { maxItems: 64, description: 'Requirements to its labels, all of them met.' }),
+      ),
+    },
+    // Whole, as Kubernetes' own: an apply that empties it would leave null.
+    { additionalProperties: false, description, 'x-kubernetes-map-type': 'atomic', ...celOf(rules) },
+  );
+
+/** `namespaces` of a spec: by names or by labels. */
+export const namespacesField = (description: string) =>
+  closedObject(
+    {
+      names: Type.Optional(
+        Type.Array(Type.String({ pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$', minLength: 1, maxLength: 63 }), {
+          minItems: 1,
+          maxItems: 64,
+          description: 'Names of the namespaces.',
+        }),
+      ),
+      selector: Type.Optional(labelSelector('Labels of the namespaces; an empty selector selects all.')),
+    },
+    description,
+    [
+      'has(self.names) != has(self.selector)',
+      'namespaces must have either names or selector; selector: {} selects all',
+      ({ names, selector }) => ((names === undefined) === (selector === undefined) ? '' : null),
+    ],
+  );
+export type Namespaces = Static<ReturnType<typeof namespacesField>>;
 
 function celOf(rules: readonly CelRule[]): object {
   return rules.length === 0 ? {} : cel(...rules);

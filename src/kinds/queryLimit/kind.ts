@@ -3,7 +3,8 @@ import { durationMs } from '../../model/durationField.ts';
 import type { GroupBindings } from '../../model/groupBindings.ts';
 import { isRecord } from '../../model/record.ts';
 import type { LimitMatch, LimitPolicy } from '../../routing/admissionPolicy.ts';
-import { PATTERN_MARK, textMatcher } from '../../rules/textMatcher.ts';
+import { textMatcher } from '../../rules/textMatcher.ts';
+import type { StringMatch } from '../fields/spec.ts';
 import { groupFindings } from '../groupFindings.ts';
 import {
   accepted,
@@ -64,7 +65,11 @@ export const queryLimit: ResourceKind<LimitOutcome> = {
     conditionColumn('ResolvedRefs', 'The routing groups that it names have clusters.', 1),
   ],
   selectableFields: ['.spec.per', '.spec.mode', '.spec.gatewayClassName'],
-  example: { match: { users: ['~etl-.*'], routingGroups: ['adhoc'] }, per: 'User', maxRunningQueries: 10 },
+  example: {
+    match: { users: [{ type: 'Prefix', value: 'etl-' }], routingGroups: [{ value: 'adhoc' }] },
+    per: 'User',
+    maxRunningQueries: 10,
+  },
   ownAccess: writeAccess(
     'Limits of users and sources are followed; REST writes create, apply (patch) and delete them.',
   ),
@@ -123,12 +128,12 @@ function limitPolicy(
 }
 
 /** Whom a valid spec is about; where its namespace may reject queries to some routing groups only, only those. */
-function limitMatch({ match = {} }: QueryLimitSpec, bindings: GroupBindings, namespace: string): LimitMatch {
+function limitMatch({ match }: QueryLimitSpec, bindings: GroupBindings, namespace: string): LimitMatch {
   const routingGroups = matches(match.routingGroups);
   const isBound = bindings.deniable(namespace) !== 'all';
   return {
     users: matches(match.users),
-    groups: matches(match.groups),
+    groups: matches(match.userGroups),
     sources: matches(match.sources),
     routingGroups: isBound
       ? (group) => routingGroups?.(group) !== false && bindings.denyRejection(namespace, group) === null
@@ -136,7 +141,7 @@ function limitMatch({ match = {} }: QueryLimitSpec, bindings: GroupBindings, nam
   };
 }
 
-function matches(values: readonly string[] | undefined): ((text: string) => boolean) | null {
+function matches(values: readonly StringMatch[] | undefined): ((text: string) => boolean) | null {
   if (values === undefined) return null;
   const matcher = textMatcher(values);
   // The spec is valid.
@@ -144,9 +149,9 @@ function matches(values: readonly string[] | undefined): ((text: string) => bool
   return matcher.matches;
 }
 
-/** Routing groups that a spec names, regular expressions aside. */
-function namedGroups({ match = {} }: QueryLimitSpec): readonly string[] {
-  return (match.routingGroups ?? []).filter((name) => !name.startsWith(PATTERN_MARK));
+/** Routing groups that a spec names whole. */
+function namedGroups({ match }: QueryLimitSpec): readonly string[] {
+  return (match.routingGroups ?? []).flatMap(({ type = 'Exact', value }) => (type === 'Exact' ? [value] : []));
 }
 
 /** Returns the reason that a namespace may not declare a limit (docs/resources.md#several-teams); null if it may. */
@@ -173,21 +178,21 @@ function limitReferences(groups: readonly string[], served: ReadonlySet<string>)
 }
 
 /** Mistakes in the spec of a QueryLimit. */
-const limitProblems = specCheck(QueryLimitSpec, function* ({ match = {} }) {
-  for (const [field, values] of Object.entries(match)) {
+const limitProblems = specCheck(QueryLimitSpec, function* ({ match: { everyone: _, ...lists } }) {
+  for (const [field, values] of Object.entries(lists)) {
     const matcher = textMatcher(values);
     for (const { index, message } of 'problems' in matcher ? matcher.problems : [])
-      yield { field: `spec.match.${field}[${index}]`, message };
+      yield { field: `spec.match.${field}[${index}].value`, message };
   }
 });
 
 /** Findings about a QueryLimit in addition to the mistakes of its spec. */
 function limitFindings({ spec }: CheckedManifest): readonly ManifestFinding[] {
   const groups = isRecord(spec.match) && Array.isArray(spec.match.routingGroups) ? spec.match.routingGroups : [];
-  const findings = groups.flatMap((group, index) =>
-    typeof group === 'string' && group.startsWith(PATTERN_MARK)
-      ? []
-      : groupFindings(group, `spec.match.routingGroups[${index}]`),
+  const findings = groups.flatMap((group: unknown, index) =>
+    isRecord(group) && (group.type ?? 'Exact') === 'Exact'
+      ? groupFindings(group.value, `spec.match.routingGroups[${index}].value`)
+      : [],
   );
   const { maxQueuedQueries = 0, maxRunningQueries, rate } = spec;
   if (maxQueuedQueries !== 0 && maxRunningQueries === undefined && rate === undefined) {

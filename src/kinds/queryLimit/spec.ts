@@ -3,31 +3,42 @@ import { durationField } from '../../model/durationField.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
 import { MAX_QUEUED_QUERIES, MAX_RUNNING_QUERIES } from '../../model/limitBounds.ts';
 import type { Resource } from '../../model/resource.ts';
-import { closedObject, literals, optionalChoice, optionalInteger, optionalText, suspendField } from '../fields/spec.ts';
+import {
+  closedObject,
+  literals,
+  optionalChoice,
+  optionalFlag,
+  optionalInteger,
+  optionalText,
+  StringMatch,
+  suspendField,
+} from '../fields/spec.ts';
 
 export const QUERY_LIMIT = 'QueryLimit';
 export const QUERY_LIMITS = 'querylimits';
 
 export const DEFAULT_PERIOD = '1m';
 
-const values = (what: string) =>
+const values = (description: string) =>
   Type.Optional(
-    Type.Array(Type.String({ minLength: 1, maxLength: 512 }), {
-      minItems: 1,
-      maxItems: 64,
-      description: `${what}; ~ before a value makes the rest a regular expression (Java's syntax) for the whole name.`,
-    }),
+    Type.Array(StringMatch, { minItems: 1, maxItems: 64, description: `${description}; one of them matches.` }),
   );
 
 /** `spec.match`: whose queries a limit is about. */
 export const Match = closedObject(
   {
+    everyone: optionalFlag('True: it is about all queries, and no other field is set.'),
     users: values('Names of users'),
-    groups: values('Groups of users, by the sources of userGroups in the configuration'),
+    userGroups: values('Groups of users, by the sources of userGroups in the configuration'),
     sources: values('Sources'),
     routingGroups: values('Routing groups that queries are for'),
   },
-  'Whose queries it is about: every field that is set must match, by one of its values.',
+  'Queries that it is about: every field that is set must match.',
+  [
+    '(has(self.everyone) && self.everyone) != (has(self.users) || has(self.userGroups) || has(self.sources) || has(self.routingGroups))',
+    'match must have everyone: true, or users, userGroups, sources or routingGroups; write match: {everyone: true} for all queries',
+    ({ everyone = false, ...lists }) => (everyone === (Object.keys(lists).length === 0) ? null : ''),
+  ],
 );
 
 /** `spec.rate`: how often queries may begin. */
@@ -57,7 +68,7 @@ export const Rate = closedObject(
 /** `spec` of a QueryLimit (docs/resources.md#limits-of-users-and-sources). */
 export const QueryLimitSpec = closedObject(
   {
-    match: Type.Optional(Match),
+    match: Match,
     per: literals(
       ['User', 'Source', 'All'],
       'One counter for each user, for each source, or for all queries that match together.',
@@ -84,7 +95,7 @@ export const QueryLimitSpec = closedObject(
     suspend: suspendField('While true, the limit does not apply.'),
     gatewayClassName: Type.Optional(GatewayClassName),
   },
-  'How many queries of somebody may run, wait and begin.',
+  'How many queries of users and sources may run, wait and begin.',
   [
     'has(self.maxRunningQueries) || has(self.maxQueuedQueries) || has(self.rate)',
     'at least one of maxRunningQueries, maxQueuedQueries and rate must be set',

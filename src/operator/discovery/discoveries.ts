@@ -12,8 +12,14 @@ import {
 } from '../../kinds/engineClusterDiscovery/spec.ts';
 import type { DiscoveryReport, DiscoveryReports } from '../../kinds/kindProgram.ts';
 import { conditionState, type State } from '../../kinds/outcome.ts';
-import { ALL_NAMESPACES, SERVICE, type Service, type ServiceLists } from '../../kinds/serviceLookup.ts';
-import { matchesLabels } from '../../model/labelSelector.ts';
+import {
+  ALL_NAMESPACES,
+  type NamespaceLabels,
+  SERVICE,
+  type Service,
+  type ServiceLists,
+} from '../../kinds/serviceLookup.ts';
+import { type LabelSelectorSpec, matchesLabels, toLabelSelector } from '../../model/labelSelector.ts';
 import { isRecord } from '../../model/record.ts';
 import { API_GROUP, API_GROUP_VERSION, keyOf, keyText, keyTextOf, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
@@ -134,12 +140,18 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
     });
     const { guard } = scan;
     const matching = matchingServices(this.#kubernetes.services, namespace, discoveryNamespaces, spec);
-    const { services, isInScope, isPending, references } = matching;
+    const { services, isInScope, isPending, references, areNamespacesKnown } = matching;
     const owned = this.#kubernetes.source
       .list(ENGINE_CLUSTER)
       .filter((cluster) => discoveryOwner(cluster)?.uid === uid);
     const ofClusters = owned.flatMap((cluster) => namedService(discoveryOwner(cluster)?.service ?? null));
     if (scan.report === null) guard.restore(ofClusters);
+    if (!areNamespacesKnown) {
+      // Its clusters stay as they are.
+      const before = scan.report?.counts ?? { services: 0, clusters: owned.length, conflicts: 0 };
+      this.#report(scan, { counts: before, references, discovered: references }, writes);
+      return true;
+    }
     // A namespace that is no longer looked at is left on purpose.
     for (const each of ofClusters) if (!isInScope(each.metadata.namespace)) guard.expect(keyTextOf(each));
     const read = new Set(services.map(keyTextOf));
@@ -154,12 +166,14 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
     const reason = failures.find((error) => !(error instanceof VersionConflict))?.message ?? null;
     if (reason !== null) logger.warn({ discovery, reason }, 'failed to write discovered clusters');
     const heldCount = guard.held.reduce((sum, each) => sum + each.held, 0);
-    const report = { references, ...scanResult(served.length, plan, heldCount, reason) };
-    if (!isDeepStrictEqual(report, scan.report)) {
-      scan.report = report;
-      writes.controller.scheduleRefresh();
-    }
+    this.#report(scan, { references, ...scanResult(served.length, plan, heldCount, reason) }, writes);
     return failures.length === 0;
+  }
+
+  #report(scan: Scan, report: DiscoveryReport, writes: ResourceWrites): void {
+    if (isDeepStrictEqual(report, scan.report)) return;
+    scan.report = report;
+    writes.controller.scheduleRefresh();
   }
 
   /**
@@ -260,39 +274,58 @@ function matchingServices(
   lists: ServiceLists,
   own: string,
   allowed: readonly string[],
-  { namespaces = [own], selector: { matchLabels = {}, matchExpressions = [] } }: EngineClusterDiscoverySpec,
+  { namespaces, selector }: EngineClusterDiscoverySpec,
 ) {
   const mayAll = allowed.includes(ALL_NAMESPACES);
-  const wanted = new Set(namespaces.flatMap((each) => (each === ALL_NAMESPACES ? [own, ...allowed] : [each])));
+  const ofLabels = namespaces?.selector === undefined ? null : selectedNamespaces(lists, namespaces.selector);
+  const candidates = [own, ...allowed].filter((each) => each !== ALL_NAMESPACES && ofLabels?.has(each) === true);
+  const wanted = new Set(ofLabels === null ? (namespaces?.names ?? [own]) : candidates);
   const rejected = [...wanted].filter((each) => !mayAll && each !== own && !allowed.includes(each));
   const scope = wanted.difference(new Set(rejected));
-  const isInScope = (each: string) => scope.has(ALL_NAMESPACES) || scope.has(each);
+  const isInScope = (each: string) => (ofLabels !== null && mayAll ? ofLabels.has(each) : scope.has(each));
   // One list for all where that is allowed: the number of namespaces is other people's.
   const read = (mayAll ? [ALL_NAMESPACES] : [...scope]).map((each) => ({ namespace: each, ...lists.list(each) }));
-  const requirements = [
-    ...Object.entries(matchLabels).map(([key, value]) => ({ key, operator: 'in' as const, values: [value] })),
-    ...matchExpressions.map(({ key, operator, values = [] }) => ({ key, operator: operators[operator], values })),
-  ];
+  const labelsOfServices = toLabelSelector(selector);
   const isMatch = ({ metadata: { labels = {}, namespace } }: Service) =>
-    isInScope(namespace) && matchesLabels({ requirements }, labels);
+    isInScope(namespace) && matchesLabels(labelsOfServices, labels);
   const services = read.flatMap((list) => list.services.filter(isMatch));
   const pending = read.filter(({ synced }) => !synced).map(({ namespace }) => namespace);
   const isPending = (each: string) => pending.includes(mayAll ? ALL_NAMESPACES : each);
+  /** False: it is not known yet which namespaces a selector selects. */
+  const areNamespacesKnown = ofLabels?.synced !== false;
   const failing = read.find(({ reason }) => reason !== null && reason !== NOT_LISTED);
   let references = conditionState('True', 'ResolvedRefs', 'the Services of its namespaces are followed');
   if (rejected.length > 0) {
-    const message = `the Services of ${rejected.slice(0, LISTED).join(', ')} may not be looked at; have the namespace added to resources.discovery.namespaces of the gateway's configuration, or take it out of spec.namespaces`;
+    const message = `the Services of ${rejected.slice(0, LISTED).join(', ')} may not be looked at; have the namespace added to resources.discovery.namespaces of the gateway's configuration, or take it out of spec.namespaces.names`;
     references = conditionState('False', 'NamespaceNotAllowed', message);
-  } else if (failing !== undefined) {
+  } else if (ofLabels?.reason != null) {
+    const message = `the labels of namespaces cannot be read: ${ofLabels.reason}`;
+    references = conditionState('False', 'NamespacesUnavailable', message);
+  } else if (!areNamespacesKnown)
+    references = conditionState('Unknown', 'Pending', 'the labels of namespaces are being read');
+  else if (failing !== undefined) {
     const where = failing.namespace === ALL_NAMESPACES ? 'all namespaces' : failing.namespace;
     const message = `the Services of ${where} cannot be read: ${failing.reason}`;
     references = conditionState('False', 'ServicesUnavailable', message);
   } else if (pending.length > 0)
     references = conditionState('Unknown', 'Pending', `the Services of ${pending.join(', ')} are being read`);
-  return { services, isInScope, isPending, references };
+  return { services, isInScope, isPending, references, areNamespacesKnown };
 }
 
-const operators = { In: 'in', NotIn: 'notIn', Exists: 'exists', DoesNotExist: 'doesNotExist' } as const;
+/** Label with the name of its namespace, which every namespace has. */
+const NAME_LABEL = 'kubernetes.io/metadata.name';
+
+/** Namespaces that a selector selects. Labels are read only if it needs others than that of the name. */
+function selectedNamespaces(lists: ServiceLists, spec: LabelSelectorSpec) {
+  const selector = toLabelSelector(spec);
+  const isOfNames = selector.requirements.every(({ key }) => key === NAME_LABEL);
+  const { labels, reason, synced } = isOfNames ? noLabels : lists.namespaces();
+  const has = (name: string) =>
+    (isOfNames || labels.has(name)) && matchesLabels(selector, { ...labels.get(name), [NAME_LABEL]: name });
+  return { has, reason, synced };
+}
+
+const noLabels: NamespaceLabels = { synced: true, reason: null, labels: new Map() };
 
 const titleOf = ({ metadata }: Resource): string => `${metadata.namespace}/${metadata.name}`;
 

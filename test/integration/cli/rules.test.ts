@@ -313,7 +313,9 @@ actions:
         of('QueryLimit', 'some', {
           per: 'All',
           maxRunningQueries: 1,
-          match: { routingGroups: ['adhoc', 'none', '~n.*'] },
+          match: {
+            routingGroups: [{ value: 'adhoc' }, { value: 'none' }, { type: 'RegularExpression', value: 'n.*' }],
+          },
         }),
         of('RoutingRule', 'good', { condition: 'true', routeTo: { routingGroup: 'spilled' } }),
         of('RoutingRule', 'bad', { condition: 'true', routeTo: { routingGroup: 'void' } }),
@@ -321,7 +323,7 @@ actions:
           per: 'All',
           maxRunningQueries: 1,
           gatewayClassName: 'blue',
-          match: { routingGroups: ['x'] },
+          match: { routingGroups: [{ value: 'x' }] },
         }),
       ].join('---\n'),
     );
@@ -337,7 +339,7 @@ actions:
       [
         'etl: spec.fallbacks[1]: no cluster of these files belongs to the routing group nowhere',
         'lonely: spec: no cluster of these files belongs to the routing group lonely',
-        'some: spec.match.routingGroups[1]: no cluster of these files belongs to the routing group none',
+        'some: spec.match.routingGroups[1].value: no cluster of these files belongs to the routing group none',
         'bad: spec.routeTo.routingGroup: no cluster of these files belongs to the routing group void',
       ],
     ]);

@@ -41,7 +41,8 @@ const condition = ({ source }: OperatorRig, key: Parameters<ResourceSource['get'
 describe('limits in a directory', () => {
   const write = (text: string): Promise<void> => writeFile(world.path('limits.yaml'), text);
   const group = (spec: object) => manifest('RoutingGroup', 'etl', spec);
-  const limit = (spec: object) => manifest('QueryLimit', 'per-user', { per: 'User', ...spec });
+  const limit = (spec: object) =>
+    manifest('QueryLimit', 'per-user', { match: { everyone: true }, per: 'User', ...spec });
 
   test('are in the routing table, follow changes, and say what became of them', async () => {
     await write(group({ maxRunningQueries: 5, fallbacks: ['adhoc'] }) + limit({ maxRunningQueries: 2 }));
@@ -88,7 +89,7 @@ describe('limits in a directory', () => {
 test('limits in the database are followed by every replica', async () => {
   const [first, second] = [await start(quickDatabase(store)), await start(quickDatabase(store))];
   await first.source.create({ ...groupKey, spec: { maxRunningQueries: 5 } });
-  await first.source.create({ ...limitKey, spec: { per: 'All', maxRunningQueries: 2 } });
+  await first.source.create({ ...limitKey, spec: { match: { everyone: true }, per: 'All', maxRunningQueries: 2 } });
   for (const rig of [first, second]) await until(() => expect(policyOf(rig)).toEqual([5, ['default/per-user 2']]));
   for (const rig of [first, second]) {
     await until(() => expect(condition(rig, limitKey, 'Ready')).toBe('True Ready'));

@@ -12,7 +12,11 @@ interface Stored {
   readonly resource: { readonly name: string } | null;
 }
 const call = (method: string, path: string, body?: object) => callAt(gateway, method, path, body);
-const limit = { per: 'User', maxRunningQueries: 10, match: { users: ['~etl-.*'] } };
+const limit = {
+  per: 'User',
+  maxRunningQueries: 10,
+  match: { users: [{ type: 'RegularExpression', value: 'etl-.*' }] },
+};
 
 describe.each(['directory', 'database'] as const)('groups and limits by REST, source %s', (source) => {
   const world = worldOf('suite');
@@ -92,8 +96,9 @@ describe.each(['directory', 'database'] as const)('groups and limits by REST, so
     const path = '/api/limits/default/x';
     for (const [body, field] of [
       [{ maxRunningQueries: 1 }, 'per'],
-      [{ per: 'User' }, 'maxRunningQueries'],
-      [{ ...limit, match: { users: ['~('] } }, 'match.users[0]'],
+      [{ match: limit.match, per: 'User' }, 'maxRunningQueries'],
+      [{ ...limit, match: {} }, 'match'],
+      [{ ...limit, match: { users: [{ type: 'RegularExpression', value: '(' }] } }, 'match.users[0].value'],
       [{ ...limit, gatewayClassName: 'blue' }, 'gatewayClassName'],
     ] as const) {
       expect(await call('PUT', path, body), field).toMatchObject({ status: 400, json: { error: { field } } });
@@ -114,7 +119,9 @@ describe.each(['directory', 'database'] as const)('groups and limits by REST, so
       status: 422,
       json: { error: { field: 'fallbacks[0]' } },
     });
-    expect(await call('PUT', '/api/limits/default/x', { ...limit, match: { routingGroups: ['etl'] } })).toMatchObject({
+    expect(
+      await call('PUT', '/api/limits/default/x', { ...limit, match: { routingGroups: [{ value: 'etl' }] } }),
+    ).toMatchObject({
       status: 422,
       json: { error: { field: 'match.routingGroups' } },
     });

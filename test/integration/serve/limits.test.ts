@@ -24,12 +24,17 @@ beforeAll(async () => {
     manifest('RoutingGroup', 'adhoc', { queue: { hold: '1s' } }),
     manifest('RoutingGroup', 'two', { queue: { hold: '1s', maxQueuedQueries: 1 } }),
     manifest('QueryLimit', 'people', {
-      match: { users: ['ann', 'cid'] },
+      match: { users: [{ value: 'ann' }, { value: 'cid' }] },
       ...{ per: 'User', maxRunningQueries: 1, maxQueuedQueries: 1, message: 'Ask in #data-platform for more.' },
     }),
-    manifest('QueryLimit', 'trial', { match: { users: ['bob'] }, per: 'User', maxRunningQueries: 1, mode: 'Observe' }),
+    manifest('QueryLimit', 'trial', {
+      match: { users: [{ value: 'bob' }] },
+      per: 'User',
+      maxRunningQueries: 1,
+      mode: 'Observe',
+    }),
     manifest('QueryLimit', 'loops', {
-      match: { sources: ['loop'] },
+      match: { sources: [{ value: 'loop' }] },
       ...{ per: 'Source', rate: { queries: 3, period: '24h', burst: 3 } },
     }),
   );

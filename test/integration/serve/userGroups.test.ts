@@ -93,7 +93,7 @@ describe.skipIf(!hasOpenssl)('groups of users', () => {
         deny: { message: 'Not you.' },
       }),
       manifest('QueryLimit', 'analysts', {
-        match: { groups: ['~analyst.*'] },
+        match: { userGroups: [{ type: 'RegularExpression', value: 'analyst.*' }] },
         per: 'User',
         rate: { queries: 1, period: '24h' },
       }),

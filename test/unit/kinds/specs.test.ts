@@ -6,7 +6,8 @@ type Row = readonly [spec: object, problem: string | null];
 
 const cluster = (more: object = {}) => ({ proxyTo: 'http://a:1', routingGroup: 'adhoc', ...more });
 const checked = (field: string, value: string) => cluster({ healthCheck: { [field]: value } });
-const limit = (more: object = {}) => ({ per: 'User', maxRunningQueries: 10, ...more });
+const everyone = { match: { everyone: true } };
+const limit = (more: object = {}) => ({ ...everyone, per: 'User', maxRunningQueries: 10, ...more });
 const discovery = (more: object = {}, template: object = {}) => ({
   selector: { matchLabels: { app: 'trino' } },
   template: { routingGroup: 'adhoc', ...template },
@@ -84,16 +85,31 @@ const specs: Readonly<Record<string, readonly Row[]>> = {
   ],
   QueryLimit: [
     [limit(), null],
-    [{ per: 'All', maxQueuedQueries: 0 }, null],
-    [{ per: 'Source', rate: { queries: 1_000_000, period: '24h', burst: 1 } }, null],
-    [limit({ match: {} }), null],
-    [limit({ match: { users: ['~etl-.*', '~(?i)svc.*'], routingGroups: ['~a|b'] } }), null],
-    [limit({ maxQueuedQueries: 50, weight: 1_000, mode: 'Observe', message: 'Ask.' }), null],
-    [limit({ match: { users: Array.from({ length: 64 }, (_, index) => `u${index}`) } }), null],
-    [{ maxRunningQueries: 1 }, 'spec.per is required'],
-    [{ per: 'session', maxRunningQueries: 1 }, 'spec.per must be one of "User", "Source", "All"'],
+    [{ ...everyone, per: 'All', maxQueuedQueries: 0 }, null],
+    [{ ...everyone, per: 'Source', rate: { queries: 1_000_000, period: '24h', burst: 1 } }, null],
+    [limit({ match: {} }), 'spec.match match must have everyone: true, or users, userGroups'],
+    [limit({ match: { everyone: false } }), 'spec.match match must have everyone: true'],
+    [limit({ match: { everyone: true, users: [{ value: 'a' }] } }), 'spec.match match must have everyone: true'],
+    [limit({ match: { everyone: false, users: [{ type: 'Prefix', value: 'a' }] } }), null],
+    [{ per: 'User', maxRunningQueries: 1 }, 'spec.match is required'],
     [
-      { per: 'User' },
+      limit({
+        match: {
+          users: [
+            { type: 'RegularExpression', value: 'etl-.*' },
+            { type: 'RegularExpression', value: '(?i)svc.*' },
+          ],
+          routingGroups: [{ type: 'RegularExpression', value: 'a|b' }],
+        },
+      }),
+      null,
+    ],
+    [limit({ maxQueuedQueries: 50, weight: 1_000, mode: 'Observe', message: 'Ask.' }), null],
+    [limit({ match: { users: Array.from({ length: 64 }, (_, index) => ({ value: `u${index}` })) } }), null],
+    [{ ...everyone, maxRunningQueries: 1 }, 'spec.per is required'],
+    [{ ...everyone, per: 'session', maxRunningQueries: 1 }, 'spec.per must be one of "User", "Source", "All"'],
+    [
+      { ...everyone, per: 'User' },
       'spec.maxRunningQueries is missing: at least one of maxRunningQueries, maxQueuedQueries and rate must be set',
     ],
     [limit({ maxRunningQueries: 0 }), 'spec.maxRunningQueries must be at least 1'],
@@ -111,11 +127,20 @@ const specs: Readonly<Record<string, readonly Row[]>> = {
     [limit({ message: '' }), 'spec.message must not be empty'],
     [limit({ message: 'x'.repeat(1_025) }), 'spec.message must have at most 1024 characters'],
     [limit({ match: { users: [] } }), 'spec.match.users must have at least 1 entries'],
-    [limit({ match: { users: Array(65).fill('a') } }), 'spec.match.users must have at most 64 entries'],
-    [limit({ match: { groups: [''] } }), 'spec.match.groups[0] must not be empty'],
-    [limit({ match: { sources: ['x'.repeat(513)] } }), 'spec.match.sources[0] must have at most 512 characters'],
-    [limit({ match: { users: ['a', '~('] } }), 'spec.match.users[1] regular expression'],
-    [limit({ match: { users: ['~(?!svc).*'] } }), 'spec.match.users[0] regular expression: look-ahead is not'],
+    [limit({ match: { users: Array(65).fill({ value: 'a' }) } }), 'spec.match.users must have at most 64 entries'],
+    [limit({ match: { userGroups: [{ value: '' }] } }), 'spec.match.userGroups[0].value must not be empty'],
+    [
+      limit({ match: { sources: [{ value: 'x'.repeat(513) }] } }),
+      'spec.match.sources[0].value must have at most 512 characters',
+    ],
+    [
+      limit({ match: { users: [{ value: 'a' }, { type: 'RegularExpression', value: '(' }] } }),
+      'spec.match.users[1].value regular expression',
+    ],
+    [
+      limit({ match: { users: [{ type: 'RegularExpression', value: '(?!svc).*' }] } }),
+      'spec.match.users[0].value regular expression: look-ahead is not',
+    ],
     [limit({ match: { clients: ['a'] } }), 'spec.match.clients is not a known field'],
     [limit({ name: 'x' }), 'spec.name is not a known field'],
   ],

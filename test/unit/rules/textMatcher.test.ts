@@ -1,8 +1,15 @@
 import { describe, expect, test } from 'vitest';
+import type { StringMatch } from '../../../src/kinds/fields/spec.ts';
 import { type TextMatcher, textMatcher } from '../../../src/rules/textMatcher.ts';
 
+/** Matches in short: `~` begins a regular expression, `^` the beginning of a text. */
+const matchesOf = (values: readonly string[]): readonly StringMatch[] =>
+  values.map((value) => {
+    if (value.startsWith('~')) return { type: 'RegularExpression', value: value.slice(1) };
+    return value.startsWith('^') ? { type: 'Prefix', value: value.slice(1) } : { value };
+  });
 const matcher = (...values: readonly string[]): TextMatcher => {
-  const made = textMatcher(values);
+  const made = textMatcher(matchesOf(values));
   if ('problems' in made) throw new Error(JSON.stringify(made.problems));
   return made.matches;
 };
@@ -18,7 +25,10 @@ describe('a matcher of names', () => {
     [['~etl-.*', 'alice'], 'alice', true],
     [['~etl-.*', 'alice'], 'carol', false],
     [['~(?i)etl'], 'ETL', true],
-    [['~~root'], '~root', true],
+    [['^etl-'], 'etl-nightly', true],
+    [['^etl-', '^adhoc-'], 'adhoc-', true],
+    [['^etl-'], 'my-etl-1', false],
+    [['^e', '~a.c'], 'abc', true],
     [[], 'alice', false],
   ])('%j and %j: %j', (values, text, matches) => {
     const of = matcher(...values);
@@ -46,7 +56,7 @@ describe('a matcher of names', () => {
     [['~(a{1000}){20}', 'b'], 0, /use smaller counts/],
     [[...Array<string>(40).fill('~.{1,60}')], 33, /too large together/],
   ])('%j is refused at %i', (values, index, message) => {
-    const made = textMatcher(values);
+    const made = textMatcher(matchesOf(values));
     expect('problems' in made ? made.problems[0] : null).toMatchObject({ message: expect.stringMatching(message) });
     expect('problems' in made && made.problems[0]!.index).toBeLessThanOrEqual(index);
   });

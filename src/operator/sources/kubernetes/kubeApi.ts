@@ -59,6 +59,13 @@ export function kindPath(plural: string, namespace: string | null): string {
   return kubePath('apis', API_GROUP, API_VERSION, ...scope, plural);
 }
 
+/** @param namespace null for all namespaces */
+export function servicesPath(namespace: string | null): string {
+  return kubePath('api', 'v1', ...(namespace === null ? [] : ['namespaces', namespace]), 'services');
+}
+
+export const NAMESPACES_PATH = kubePath('api', 'v1', 'namespaces');
+
 type Texts = Readonly<Record<string, string>>;
 
 /** A Lease (coordination.k8s.io/v1), as far as it is used. Times are RFC 3339 with microseconds. */
@@ -155,8 +162,11 @@ export class KubeApi extends KubeRequests {
 
   /** @param namespace null for all namespaces */
   async listServices(namespace: string | null, limit: number, token: string | undefined): Promise<KubeList> {
-    const path = kubePath('api', 'v1', ...(namespace === null ? [] : ['namespaces', namespace]), 'services');
-    return await this.#send('GET', path, { query: { limit, continue: token } });
+    return await this.#send('GET', servicesPath(namespace), { query: { limit, continue: token } });
+  }
+
+  async listNamespaces(limit: number, token: string | undefined): Promise<KubeList> {
+    return await this.#send('GET', NAMESPACES_PATH, { query: { limit, continue: token } });
   }
 
   /** A Secret's labels and decoded data. */

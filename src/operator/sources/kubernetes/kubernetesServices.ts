@@ -2,6 +2,7 @@ import type { Logger } from 'pino';
 import {
   type Address,
   ALL_NAMESPACES,
+  type NamespaceLabels,
   SERVICE,
   type Service,
   type ServiceList,
@@ -13,8 +14,7 @@ import {
 } from '../../../kinds/serviceLookup.ts';
 import type { Clock, Random } from '../../../model/clock.ts';
 import { Informer } from './informer.ts';
-import type { KubeApi, KubeObject } from './kubeApi.ts';
-import { kubePath } from './kubeRequests.ts';
+import { type KubeApi, type KubeObject, NAMESPACES_PATH, servicesPath } from './kubeApi.ts';
 import { resourceOfObject } from './kubeResource.ts';
 
 /** Services that are followed by one list: as many as the largest clusters have. */
@@ -22,6 +22,9 @@ const MAX_SERVICES = 20_000;
 /** Annotations of a Service that are kept, and their longest value: others say nothing about a cluster. */
 const MAX_ANNOTATIONS = 64;
 const MAX_ANNOTATION_LENGTH = 255;
+
+/** Name of the list of namespaces among those of Services; no namespace has it. */
+const NAMESPACES = '';
 
 /** Looks Services up: follows those of a namespace from the first question about them on. */
 export class KubernetesServices implements ServiceLookup, ServiceLists {
@@ -77,6 +80,13 @@ export class KubernetesServices implements ServiceLookup, ServiceLists {
     return list;
   }
 
+  namespaces(): NamespaceLabels {
+    const informer = this.#follow(NAMESPACES);
+    const { synced, available, reason } = informer.state;
+    const labels = new Map(informer.list().map(({ metadata }) => [metadata.name, metadata.labels ?? {}]));
+    return { synced, reason: available ? null : reason, labels };
+  }
+
   onChange(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -96,13 +106,15 @@ export class KubernetesServices implements ServiceLookup, ServiceLists {
       for (const listener of this.#listeners) listener();
     };
     const scope = namespace === ALL_NAMESPACES ? null : namespace;
+    const isOfNamespaces = namespace === NAMESPACES;
     const informer = new Informer({
-      name: namespace === ALL_NAMESPACES ? 'Service' : `Service in ${namespace}`,
+      name: isOfNamespaces ? 'Namespace' : scope === null ? 'Service' : `Service in ${namespace}`,
       config: api.config,
       calls: api.calls,
-      list: (limit, token) => api.listServices(scope, limit, token),
-      watchPath: kubePath('api', 'v1', ...(scope === null ? [] : ['namespaces', scope]), 'services'),
-      keep: slimService,
+      list: (limit, token) =>
+        isOfNamespaces ? api.listNamespaces(limit, token) : api.listServices(scope, limit, token),
+      watchPath: isOfNamespaces ? NAMESPACES_PATH : servicesPath(scope),
+      keep: isOfNamespaces ? slimNamespace : slimService,
       most: MAX_SERVICES,
       ...{ clock: this.#clock, random: this.#random, logger: this.#logger },
       onChange: notify,
@@ -118,6 +130,10 @@ interface SlimSpec {
   readonly type: string;
   readonly ports: readonly ServicePort[];
   readonly externalName: unknown;
+}
+
+function slimNamespace({ metadata: { name, uid, resourceVersion, labels = {} } }: KubeObject): KubeObject {
+  return { metadata: { name, uid, resourceVersion, labels } };
 }
 
 function slimService({ metadata, spec = {} }: KubeObject): KubeObject {

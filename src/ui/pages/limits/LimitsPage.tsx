@@ -1,4 +1,5 @@
 import { Button, Group, Stack, Text, Title } from '@mantine/core';
+import type { StringMatch } from '../../../kinds/fields/spec.ts';
 import type { QueryLimitSpec } from '../../../kinds/queryLimit/spec.ts';
 import { useGroups, useLimits } from '../../client/resources.ts';
 import type { GroupState, LimitState } from '../../client/types.ts';
@@ -134,14 +135,23 @@ const limitColumns: readonly Column<LimitState>[] = [
   },
 ];
 
-const labels: Readonly<Record<string, string>> = { groups: 'groups of users', routingGroups: 'routing groups' };
+const labels: Readonly<Record<string, string>> = { userGroups: 'groups of users', routingGroups: 'routing groups' };
+
+/** A match in short: a name, its beginning with `…`, or an expression between slashes. */
+function matchText({ type, value }: StringMatch): string {
+  if (type === 'RegularExpression') return `/${value}/`;
+  return type === 'Prefix' ? `${value}…` : value;
+}
 
 function What({
-  spec: { match = {}, per, maxRunningQueries, maxQueuedQueries, rate, message },
+  spec: { match, per, maxRunningQueries, maxQueuedQueries, rate, message },
 }: {
   readonly spec: QueryLimitSpec;
 }) {
-  const whom = Object.entries(match).map(([field, values]) => `${labels[field] ?? field} ${values.join(', ')}`);
+  const { everyone: _everyone, ...lists } = match;
+  const whom = Object.entries(lists).map(
+    ([field, values]) => `${labels[field] ?? field} ${values.map(matchText).join(', ')}`,
+  );
   const limits = [
     ...(maxRunningQueries === undefined ? [] : [`${maxRunningQueries} at a time`]),
     ...(maxQueuedQueries === undefined ? [] : [`${maxQueuedQueries} waiting`]),

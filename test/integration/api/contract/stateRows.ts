@@ -13,7 +13,8 @@ const added = { condition: 'false', priority: 9, routeTo: { routingGroup: 'adhoc
 const etl = { path: { name: 'etl' } };
 const queue = { maxRunningQueries: 5, queue: { maxQueuedQueries: 10 } };
 const perUser = { path: { namespace: 'default', name: 'u' } };
-const limit = { per: 'User', maxRunningQueries: 10 };
+const match = { everyone: true };
+const limit = { match, per: 'User', maxRunningQueries: 10 };
 
 /** The state at a glance, clusters with their resources, and rules with theirs. */
 export const stateRows: Record<string, OperationRows> = {
@@ -206,11 +207,11 @@ export const stateRows: Record<string, OperationRows> = {
       { ...perUser, why: 'not what was seen', body: { ...limit, version: 'x' }, status: 409, field: 'version' },
     ],
     malformed: [
-      { ...perUser, why: 'nothing', body: { per: 'All' }, status: 400, field: 'maxRunningQueries' },
+      { ...perUser, why: 'nothing', body: { match, per: 'All' }, status: 400, field: 'maxRunningQueries' },
       {
         ...perUser,
         why: 'no regular expression',
-        body: { ...limit, match: { users: ['~('] } },
+        body: { ...limit, match: { users: [{ type: 'RegularExpression', value: '(' }] } },
         status: 400,
         field: 'match.users[0]',
       },
