@@ -13,13 +13,18 @@ export type Address =
       readonly reason: string;
       readonly message: string;
       readonly final: boolean;
-      /** An address that may not be used, not even as that of the last good version: leave to use it was taken back. */
+      /** Beginning of addresses that may not be used, not even as that of the last good version: leave to use them was taken back. */
       readonly forbidden?: string;
     };
 
+/** Address of a Service without its port, as pods resolve it. */
+export function serviceHost({ name, namespace, scheme }: Omit<ServiceReference, 'port'>): string {
+  return `${scheme.toLowerCase()}://${name}.${namespace}.svc:`;
+}
+
 /** Address of a Service, as pods resolve it. */
-export function serviceUrl({ name, namespace, port, scheme }: ServiceReference): string {
-  return `${scheme.toLowerCase()}://${name}.${namespace}.svc:${port}`;
+export function serviceUrl(reference: Omit<ServiceReference, 'port'>, port: number): string {
+  return `${serviceHost(reference)}${port}`;
 }
 
 export interface ServicePort {

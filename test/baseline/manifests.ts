@@ -45,7 +45,7 @@ export function specFor({ isBaseline }: Program, spec: Spec): Spec {
 const queryLimits = new Set(['per', 'maxRunning', 'rate', 'mode']);
 
 function present(spec: Spec): Spec {
-  const { match, namespaces, ...others } = spec as Readonly<Record<string, unknown>>;
+  const { match, namespaces, strategy, affinity, ...others } = spec as Readonly<Record<string, unknown>>;
   const isLimit = Object.keys(spec).some((field) => queryLimits.has(field));
   const lists = Object.entries(match ?? {}).map(([field, values]) => [
     field === 'groups' ? 'userGroups' : field,
@@ -54,9 +54,21 @@ function present(spec: Spec): Spec {
   return {
     ...(isLimit ? { match: lists.length === 0 ? { everyone: true } : Object.fromEntries(lists) } : {}),
     ...(namespaces === undefined ? {} : { namespaces: { selector: {} } }),
+    ...(strategy === undefined && affinity === undefined ? {} : { strategy: strategyOf(strategy, affinity) }),
     ...renamed(others),
   };
 }
+
+/** @param strategy absent with an affinity: what the configuration states, which was allowed */
+function strategyOf(strategy: unknown, affinity: unknown): object {
+  const { strategy: type } = renamed({ strategy: strategy ?? 'affinity' }) as { readonly strategy: unknown };
+  if (affinity === undefined) return { type };
+  const by = String((affinity as { readonly by: unknown }).by);
+  const [, name] = /^header:(.*)/.exec(by) ?? [];
+  return { type, affinity: name === undefined ? { type: byEnum[by] ?? by } : { type: 'Header', name } };
+}
+
+const byEnum: Readonly<Record<string, string>> = { user: 'User', source: 'Source', session: 'Session' };
 
 function matchOf(value: string): object {
   return value.startsWith('~') ? { type: 'RegularExpression', value: value.slice(1) } : { value };

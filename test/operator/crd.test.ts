@@ -246,7 +246,13 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     [
       'port 65536',
       without(cluster({ serviceRef: { name: 'a', port: 65_536 } }), 'proxyTo'),
-      'less than or equal to 65535',
+      'or a number from 1 to 65535',
+    ],
+    ['a port of a Service by name', without(cluster({ serviceRef: { name: 'a', port: 'http' } }), 'proxyTo'), 'ok'],
+    [
+      'a port of a Service that is no name',
+      without(cluster({ serviceRef: { name: 'a', port: 'HTTP' } }), 'proxyTo'),
+      'port must be the name of a port',
     ],
     [
       'a Service with everything',
@@ -291,8 +297,7 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
       'a routing group with everything',
       group({
         name: 'Team A/etl',
-        strategy: 'LeastLoaded',
-        affinity: { by: 'header:X-Team' },
+        strategy: { type: 'Affinity', affinity: { type: 'Header', name: 'X-Team' } },
         fallbacks: Array.from({ length: 16 }, (_, index) => `${index}${'x'.repeat(253)}`),
         whenFull: 'Fallback',
         bestEffort: true,
@@ -305,9 +310,35 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     ['an empty name of a group', group({ name: '' }), 'spec.name'],
     ['a space before the name of a group', group({ name: ' a' }), 'name must not begin or end with a space'],
     ['a long name of a group', group({ name: 'a'.repeat(256) }), 'may not be more than 255'],
-    ['an affinity to nothing', group({ affinity: {} }), 'spec.affinity.by: Required'],
-    ['an affinity to a cookie', group({ affinity: { by: 'cookie' } }), 'spec.affinity.by'],
-    ['an affinity to a header without a name', group({ affinity: { by: 'header:' } }), 'spec.affinity.by'],
+    ['a strategy', group({ strategy: { type: 'LeastLoaded' } }), 'ok'],
+    ['a strategy as text', group({ strategy: 'LeastLoaded' }), 'spec.strategy'],
+    ['an affinity by user', group({ strategy: { type: 'Affinity', affinity: { type: 'User' } } }), 'ok'],
+    [
+      'an affinity to nothing',
+      group({ strategy: { type: 'Affinity', affinity: {} } }),
+      'strategy.affinity.type: Required',
+    ],
+    ['an affinity to a cookie', group({ strategy: { type: 'Affinity', affinity: { type: 'Cookie' } } }), '"Cookie"'],
+    [
+      'an affinity to a header without a name',
+      group({ strategy: { type: 'Affinity', affinity: { type: 'Header' } } }),
+      'strategy.affinity.name is required with type: Header',
+    ],
+    [
+      'an affinity to a user with a name',
+      group({ strategy: { type: 'Affinity', affinity: { type: 'User', name: 'X-Team' } } }),
+      'strategy.affinity.name is required with type: Header, and allowed with no other',
+    ],
+    [
+      'an affinity to a header that is none',
+      group({ strategy: { type: 'Affinity', affinity: { type: 'Header', name: 'X Team' } } }),
+      'spec.strategy.affinity.name',
+    ],
+    [
+      'an affinity of another strategy',
+      group({ strategy: { type: 'LeastLoaded', affinity: { type: 'User' } } }),
+      'strategy.affinity has no effect without strategy.type: Affinity',
+    ],
     ['a fallback twice', group({ fallbacks: ['a', 'b', 'a'] }), 'fallbacks must not name a group twice'],
     ['seventeen fallbacks', group({ fallbacks: Array.from({ length: 17 }, String) }), 'must have at most 16 items'],
     ['a space after a fallback', group({ fallbacks: ['a '] }), 'fallbacks must not begin or end with a space'],
@@ -420,6 +451,7 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     ],
     ['a port by number', discovery({ port: 8080 }), 'ok'],
     ['a port that is neither', discovery({ port: true }), 'spec.port'],
+    ['port 0 of Services', discovery({ port: 0 }), 'port must be the name of a port, such as http, or a number'],
     ['empty labels', discovery({ selector: { matchLabels: {} } }), 'an empty one would select every Service'],
     [
       'a requirement without values',

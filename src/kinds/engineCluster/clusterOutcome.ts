@@ -14,7 +14,7 @@ import {
   outcomeOf,
   type ResourceOutcome,
 } from '../outcome.ts';
-import { type Address, type ServiceLookup, serviceUrl } from '../serviceLookup.ts';
+import { type Address, type ServiceLookup, serviceHost } from '../serviceLookup.ts';
 import { effectiveActive, type OverrideState, overrideOf } from './activeOverride.ts';
 import { type ClusterPolicy, policyRefusal } from './clusterPolicy.ts';
 import { ENGINE_CLUSTER, type EngineClusterSpec } from './spec.ts';
@@ -116,7 +116,7 @@ function newClusterOutcome(resource: Resource, holder: Resource, context: Cluste
   const address = dereference(resource, spec, context.services, context.allowedServiceNamespaces);
   if (!address.ok) {
     const { reason, message, final, forbidden } = address;
-    const served = lastGood?.proxyTo === forbidden ? null : lastGood;
+    const served = forbidden !== undefined && lastGood?.proxyTo.startsWith(forbidden) ? null : lastGood;
     return outcome({ status: final ? 'False' : 'Unknown', reason, message, final }, served);
   }
   const cluster = routableCluster(resource, spec, address.url);
@@ -204,7 +204,7 @@ function dereference(
       reason: 'RefNotPermitted',
       message: `spec.serviceRef.namespace ${namespace} is not this resource's own; add it to resources.allowedServiceNamespaces`,
       final: true,
-      forbidden: serviceUrl(reference),
+      forbidden: serviceHost(reference),
     };
   }
   return services.address(reference);

@@ -21,6 +21,7 @@ import {
   optionalFlag,
   optionalInteger,
   optionalText,
+  portField,
   suspendField,
 } from '../fields/spec.ts';
 
@@ -78,7 +79,7 @@ export const ServiceRef = closedObject(
       "The Service's namespace; the resource's own by default, others as resources.allowedServiceNamespaces allows.",
       { minLength: 1, maxLength: 63 },
     ),
-    port: Type.Integer({ minimum: 1, maximum: 65535, description: 'Port of the Service.' }),
+    port: portField('Port of the Service, by name or number.'),
     scheme: optionalChoice(['HTTP', 'HTTPS'], 'HTTP or HTTPS.', { default: 'HTTP' }),
   },
   'Service that requests are forwarded to, instead of proxyTo.',

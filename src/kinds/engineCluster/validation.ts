@@ -2,6 +2,7 @@ import { certificatesProblem } from '../../model/certificates.ts';
 import { clusterUrlProblem } from '../../model/clusterUrl.ts';
 import type { Problem } from '../../model/errors.ts';
 import { isRecord } from '../../model/record.ts';
+import { portProblem } from '../fields/spec.ts';
 import { specCheck } from '../resourceKind.ts';
 import { EngineClusterSpec } from './spec.ts';
 
@@ -17,5 +18,6 @@ export function clusterSpecProblems(spec: unknown): readonly Problem[] {
     const message = typeof text === 'string' ? clusterUrlProblem(text) : null;
     if (message !== null) ofUrls.set(`spec.${name}`, { field: `spec.${name}`, message });
   }
-  return [...checkSpec(spec).filter(({ field }) => !ofUrls.has(field)), ...ofUrls.values()];
+  const problems = checkSpec(spec).filter(({ field }) => !ofUrls.has(field));
+  return [...problems.map((each) => portProblem(each, 'spec.serviceRef.port')), ...ofUrls.values()];
 }

@@ -10,6 +10,7 @@ import {
 } from '../../model/resource.ts';
 import { resourceNames } from '../../model/resourceName.ts';
 import { clusterSpecProblems } from '../engineCluster/validation.ts';
+import { portProblem } from '../fields/spec.ts';
 import { groupFindings } from '../groupFindings.ts';
 import type { DiscoveryReport, ProgramSettings } from '../kindProgram.ts';
 import {
@@ -133,9 +134,7 @@ const checkSpec = specCheck(EngineClusterDiscoverySpec, function* ({ template: {
 });
 
 function discoveryProblems(spec: unknown): readonly Problem[] {
-  // Of two forms of a field only one is named otherwise.
-  const message = 'must be the name of a port, such as http, or a number from 1 to 65535';
-  return checkSpec(spec).map((problem) => (problem.field === 'spec.port' ? { field: 'spec.port', message } : problem));
+  return checkSpec(spec).map((problem) => portProblem(problem, 'spec.port'));
 }
 
 function withoutUndefined(fields: object): Readonly<Record<string, unknown>> {
@@ -202,7 +201,7 @@ export function discoveredCluster(
   const active = annotationOf(metadata, ACTIVE_ANNOTATION, /^(true|false)$/, 'neither true nor false');
   const spec = withoutUndefined({
     ...{ ...declared, routingGroup, gatewayClassName },
-    proxyTo: serviceUrl({ name, namespace, port: port.port, scheme: isHttps ? 'HTTPS' : 'HTTP' }),
+    proxyTo: serviceUrl({ name, namespace, scheme: isHttps ? 'HTTPS' : 'HTTP' }, port.port),
     externalUrl: declared.externalUrl && withServiceNames(declared.externalUrl, metadata),
     active: active === undefined ? declared.active : active === 'true',
     weight: weight === undefined ? declared.weight : Number(weight),

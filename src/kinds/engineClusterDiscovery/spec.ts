@@ -10,6 +10,7 @@ import {
   optionalFlag,
   optionalInteger,
   optionalText,
+  portField,
   suspendField,
 } from '../fields/spec.ts';
 
@@ -98,14 +99,7 @@ export const EngineClusterDiscoverySpec = closedObject(
       ),
     ),
     port: Type.Optional(
-      Type.Unsafe<string | number>({
-        'x-kubernetes-int-or-string': true,
-        anyOf: [
-          { type: 'integer', minimum: 1, maximum: 65535 },
-          { type: 'string', pattern: '^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$' },
-        ],
-        description: 'Port of the Services, by name or number; by default the one named http or https, or the first.',
-      }),
+      portField('Port of the Services, by name or number; by default the one named http or https, or the first.'),
     ),
     scheme: optionalChoice(
       ['HTTP', 'HTTPS'],

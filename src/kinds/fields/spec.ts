@@ -1,5 +1,6 @@
 import { type Static, type TObject, type TProperties, type TSchemaOptions, Type } from 'typebox';
 import { type CelRule, cel } from '../../model/cel.ts';
+import type { Problem } from '../../model/errors.ts';
 import type { LabelSelectorSpec } from '../../model/labelSelector.ts';
 
 /** Builders of the schemas of specs. CEL rules are checked by the API server. */
@@ -39,6 +40,28 @@ export const closedObject = <P extends TProperties>(
   description: string,
   ...rules: readonly CelRule<Static<TObject<P>>>[]
 ) => Type.Object(fields, { additionalProperties: false, description, ...celOf(rules) });
+
+export const PORT_FORM = 'port must be the name of a port, such as http, or a number from 1 to 65535';
+
+/** A port of a Service, by name or number (Kubernetes: IntOrString). */
+export const portField = (description: string) =>
+  Type.Unsafe<string | number>({
+    'x-kubernetes-int-or-string': true,
+    anyOf: [
+      { type: 'integer', minimum: 1, maximum: 65535 },
+      { type: 'string', pattern: '^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$' },
+    ],
+    description,
+    ...cel([
+      "type(self) == int ? self >= 1 && self <= 65535 : self.matches('^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$')",
+      PORT_FORM,
+    ]),
+  });
+
+/** Replaces the problem of a port, of whose two forms only one is named otherwise. @param field such as `spec.port` */
+export function portProblem(problem: Problem, field: string): Problem {
+  return problem.field === field ? { field, message: PORT_FORM.slice('port '.length) } : problem;
+}
 
 /** A match of a text, such as the name of a user. */
 export const StringMatch = closedObject(

@@ -2,7 +2,7 @@ import { uncapitalized } from '../../model/choice.ts';
 import { durationMs } from '../../model/durationField.ts';
 import type { Problem } from '../../model/errors.ts';
 import type { GroupBindings } from '../../model/groupBindings.ts';
-import { DEFAULT_QUEUE, type GroupPolicy, requestKeyOf } from '../../routing/admissionPolicy.ts';
+import { DEFAULT_QUEUE, type GroupPolicy, type RequestKey } from '../../routing/admissionPolicy.ts';
 import { groupFindings } from '../groupFindings.ts';
 import {
   accepted,
@@ -105,8 +105,8 @@ function groupPolicy(name: string, spec: RoutingGroupSpec): GroupPolicy {
   const maxWaitMs = maxWait === undefined ? DEFAULT_QUEUE.maxWaitMs : durationMs(maxWait);
   return {
     name,
-    strategy: strategy === undefined ? null : uncapitalized(strategy),
-    affinity: requestKeyOf(spec.affinity?.by ?? 'user'),
+    strategy: strategy === undefined ? null : uncapitalized(strategy.type),
+    affinity: affinityKey(strategy?.affinity),
     fallbacks: spec.fallbacks ?? [],
     fallbackWhen: whenFull === 'Fallback' ? 'full' : 'unavailable',
     bestEffort: spec.bestEffort ?? false,
@@ -120,6 +120,12 @@ function groupPolicy(name: string, spec: RoutingGroupSpec): GroupPolicy {
       whenUnavailable: whenUnavailable === 'Wait' ? 'wait' : 'refuse',
     },
   };
+}
+
+type Affinity = NonNullable<RoutingGroupSpec['strategy']>['affinity'];
+
+function affinityKey({ type = 'User', name = '' }: Partial<NonNullable<Affinity>> = {}): RequestKey {
+  return type === 'Header' ? { by: 'header', header: name.toLowerCase() } : { by: uncapitalized(type) };
 }
 
 /**

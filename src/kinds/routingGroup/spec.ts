@@ -12,11 +12,12 @@ import { durationField, durationMs } from '../../model/durationField.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
 import { MAX_QUEUED_QUERIES, MAX_RUNNING_QUERIES } from '../../model/limitBounds.ts';
 import { routingGroupRules } from '../../model/registryCluster.ts';
-import { REQUEST_KEY_FORM } from '../../model/requestKey.ts';
+import { HEADER_NAME_FORM } from '../../model/requestKey.ts';
 import type { Resource } from '../../model/resource.ts';
 import { strategyNames } from '../../model/strategies.ts';
 import {
   closedObject,
+  literals,
   optionalChoice,
   optionalFlag,
   optionalInteger,
@@ -33,16 +34,35 @@ const groupName = (field: string) => {
   return { ...routingGroupRules, ...cel(withoutControlCharacters(field), trimmed) };
 };
 
-/** `spec.affinity`: what the strategy `affinity` keeps on one cluster. */
+/** `spec.strategy.affinity`: what the strategy `Affinity` keeps on one cluster. */
 export const Affinity = closedObject(
   {
-    by: Type.String({
-      pattern: REQUEST_KEY_FORM,
-      maxLength: 135,
-      description: 'user, source, session, or header:NAME: queries with the same value go to one cluster.',
-    }),
+    type: literals(
+      ['User', 'Source', 'Session', 'Header'],
+      'Queries of the same user, source, session, or value of a header go to one cluster.',
+    ),
+    name: optionalText('Name of the header.', { pattern: HEADER_NAME_FORM, maxLength: 128 }),
   },
-  'What the strategy affinity keeps on one cluster; by user by default.',
+  'What queries that go to one cluster have in common; the user by default.',
+  [
+    "has(self.name) == (self.type == 'Header')",
+    'strategy.affinity.name is required with type: Header, and allowed with no other type',
+    ({ type, name }) => ((name !== undefined) === (type === 'Header') ? null : 'name'),
+  ],
+);
+
+/** `spec.strategy`: how a cluster of the group is chosen. */
+export const Strategy = closedObject(
+  {
+    type: literals(strategyNames.map(capitalized), 'Name of the strategy.'),
+    affinity: Type.Optional(Affinity),
+  },
+  "How a cluster of the group is chosen; the configuration's routing.strategy by default.",
+  [
+    "!has(self.affinity) || self.type == 'Affinity'",
+    'strategy.affinity has no effect without strategy.type: Affinity; set that, or remove affinity',
+    ({ type, affinity }) => (affinity === undefined || type === 'Affinity' ? null : 'affinity'),
+  ],
 );
 
 /** `spec.queue`: how submissions wait for the group. */
@@ -80,11 +100,7 @@ export const RoutingGroupSpec = closedObject(
       'Name of the routing group where it is no Kubernetes name; metadata.name by default. Immutable.',
       groupName('name'),
     ),
-    strategy: optionalChoice(
-      strategyNames.map(capitalized),
-      "How a cluster of the group is chosen; the configuration's routing.strategy by default.",
-    ),
-    affinity: Type.Optional(Affinity),
+    strategy: Type.Optional(Strategy),
     fallbacks: Type.Optional(
       Type.Array(Type.String(groupName('fallbacks')), {
         maxItems: 16,

@@ -6,6 +6,7 @@ type Row = readonly [spec: object, problem: string | null];
 
 const cluster = (more: object = {}) => ({ proxyTo: 'http://a:1', routingGroup: 'adhoc', ...more });
 const checked = (field: string, value: string) => cluster({ healthCheck: { [field]: value } });
+const affinity = (of: object) => ({ type: 'Affinity', affinity: of });
 const everyone = { match: { everyone: true } };
 const limit = (more: object = {}) => ({ ...everyone, per: 'User', maxRunningQueries: 10, ...more });
 const discovery = (more: object = {}, template: object = {}) => ({
@@ -48,7 +49,9 @@ const specs: Readonly<Record<string, readonly Row[]>> = {
   ],
   RoutingGroup: [
     [{}, null],
-    [{ strategy: 'LeastLoaded', affinity: { by: 'header:X-Team' }, fallbacks: ['a', 'b'] }, null],
+    [{ strategy: { type: 'LeastLoaded' }, fallbacks: ['a', 'b'] }, null],
+    [{ strategy: affinity({ type: 'Header', name: 'X-Team' }) }, null],
+    [{ strategy: affinity({ type: 'Session' }) }, null],
     [{ maxRunningQueries: 1_000_000, queue: { maxQueuedQueries: 100_000, maxWait: '24h', hold: '10s' } }, null],
     [{ queue: { maxQueuedQueries: 0, hold: '0s', maxWait: '1s' } }, null],
     [{ fallbacks: Array.from({ length: 16 }, (_, index) => `g${index}`) }, null],
@@ -56,10 +59,15 @@ const specs: Readonly<Record<string, readonly Row[]>> = {
     [{ name: 'a b', fallbacks: ['c d'] }, null],
     [{ name: '' }, 'spec.name must not be empty'],
     [{ name: ' a' }, 'spec.name must not begin or end with a space: no header and no rule would name it'],
-    [{ strategy: 'fastest' }, 'spec.strategy must be one of "WeightedRandom", "LeastLoaded"'],
-    [{ affinity: {} }, 'spec.affinity.by is required'],
-    [{ affinity: { by: 'header:' } }, 'spec.affinity.by must match'],
-    [{ affinity: { by: 'cookie' } }, 'spec.affinity.by must match'],
+    [{ strategy: { type: 'Fastest' } }, 'spec.strategy.type must be one of "WeightedRandom", "LeastLoaded"'],
+    [{ strategy: affinity({}) }, 'spec.strategy.affinity.type is required'],
+    [{ strategy: affinity({ type: 'Header' }) }, 'spec.strategy.affinity.name is required with type: Header'],
+    [{ strategy: affinity({ type: 'User', name: 'a' }) }, 'spec.strategy.affinity.name is required with type: Header'],
+    [
+      { strategy: { type: 'LeastLoaded', affinity: { type: 'User' } } },
+      'spec.strategy.affinity has no effect without strategy.type: Affinity',
+    ],
+    [{ strategy: affinity({ type: 'Cookie' }) }, 'spec.strategy.affinity.type must be one of "User", "Source"'],
     [{ fallbacks: ['a', 'a'] }, 'spec.fallbacks must not name a group twice'],
     [{ name: 'a', fallbacks: ['b', 'a'] }, 'spec.fallbacks must not name the group itself'],
     [{ fallbacks: ['a '] }, 'spec.fallbacks[0] must not begin or end with a space'],

@@ -59,14 +59,16 @@ export class KubernetesServices implements ServiceLookup, ServiceLists {
     }
     const { type, ports, externalName } = service.spec as unknown as SlimSpec;
     const isExternal = type === 'ExternalName';
-    if (!isExternal && !ports.some((each) => each.port === port)) {
-      const numbers = ports.map((each) => each.port).join(', ');
+    const found = ports.find((each) => each.port === port || each.name === port);
+    const number = found?.port ?? (isExternal && typeof port === 'number' ? port : undefined);
+    if (number === undefined) {
+      const present = ports.map((each) => (each.name === '' ? each.port : `${each.name} ${each.port}`)).join(', ');
       return unknown(
         'ServicePortNotFound',
-        `Service ${namespace}/${name} has no port ${port} (it has ${numbers || 'none'})`,
+        `Service ${namespace}/${name} has no port ${port} (it has ${present || 'none'})`,
       );
     }
-    const url = serviceUrl(reference);
+    const url = serviceUrl(reference, number);
     return isExternal && typeof externalName === 'string' ? { ok: true, url, externalName } : { ok: true, url };
   }
 

@@ -73,7 +73,7 @@ export function specOf({ spec }: Pick<GroupState, 'spec'>): RoutingGroupSpec {
 /** Capacity, limits and queue of a group, as names and texts. */
 export function groupFacts(group: GroupDetails): readonly (readonly [name: string, value: string | undefined])[] {
   const { clusters, running, waiting, refused, isDefault } = group;
-  const { strategy, affinity, maxRunningQueries, fallbacks, whenFull, bestEffort, queue = {} } = specOf(group);
+  const { strategy, maxRunningQueries, fallbacks, whenFull, bestEffort, queue = {} } = specOf(group);
   const eligible = clusters.filter(({ takesNewQueries }) => takesNewQueries);
   return [
     ['Takes new queries', `${eligible.length} of ${clusters.length} ${clusters.length === 1 ? 'backend' : 'backends'}`],
@@ -83,7 +83,7 @@ export function groupFacts(group: GroupDetails): readonly (readonly [name: strin
     ['Refused so far by its limit', refused === null ? '–' : refused.toLocaleString('en')],
     ['Longest wait', queue.maxWait ?? '10m, the default'],
     ['Turns by', queue.fairBy ?? 'User, the default'],
-    ['Strategy', strategy === undefined || affinity?.by === undefined ? strategy : `${strategy} by ${affinity.by}`],
+    ['Strategy', strategyText(strategy)],
     ['Best effort', bestEffort === true ? 'an unhealthy backend is tried rather than none' : undefined],
     [
       'Fallbacks serve',
@@ -91,6 +91,12 @@ export function groupFacts(group: GroupDetails): readonly (readonly [name: strin
     ],
     ['Default group', isDefault ? 'queries that nothing else decides on go here' : undefined],
   ];
+}
+
+function strategyText(strategy: RoutingGroupSpec['strategy']): string | undefined {
+  if (strategy?.affinity === undefined) return strategy?.type;
+  const { type, name } = strategy.affinity;
+  return `${strategy.type} by ${name === undefined ? type : `${type} ${name}`}`;
 }
 
 /** Text for the total number of concurrent queries of backends. @param limits per backend; null: unlimited */
