@@ -70,14 +70,28 @@ export interface ServiceLists {
   onChange(listener: () => void): () => void;
 }
 
-/** Looks a Service up; responses from memory, as reconciling does not wait for it. */
+/** Data of an object that a resource refers to, or the reason that they cannot be used. */
+export type ObjectData =
+  | { readonly ok: true; readonly data: Readonly<Record<string, string>> }
+  /** `final`: only a change of the resource can fix it. */
+  | { readonly ok: false; readonly reason: string; readonly message: string; readonly final: boolean };
+
+/** Looks up Services and objects that clusters refer to; responses from memory, as reconciling does not wait for it. */
 export interface ServiceLookup {
+  objectData(kind: 'ConfigMap' | 'Secret', namespace: string, name: string): ObjectData;
   address(reference: ServiceReference): Address;
   /** Registers a listener for Services that became known, changed or went; the response removes it. */
   onChange(listener: () => void): () => void;
 }
 
 export const noServices: ServiceLookup = {
+  objectData: () => ({
+    ok: false,
+    reason: 'RefUnsupported',
+    message:
+      'references need resources.source: kubernetes; set spec.tls.caBundle, or key-store-path of the gateway instead',
+    final: true,
+  }),
   address: () => ({
     ok: false,
     reason: 'ServiceRefUnsupported',

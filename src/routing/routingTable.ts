@@ -36,6 +36,14 @@ export const neverChecked: HealthVerdict = {
   countsAsOf: null,
 };
 
+/** Certificates that the TLS settings of a cluster refer to, in PEM. Never shown. */
+export interface ClusterTlsMaterial {
+  readonly ca?: string | undefined;
+  /** Certificate that the gateway presents, with its key. */
+  readonly certificate?: string | undefined;
+  readonly key?: string | undefined;
+}
+
 export interface RoutableCluster {
   readonly name: string;
   /** URL without trailing slash. */
@@ -52,6 +60,7 @@ export interface RoutableCluster {
   readonly healthCheck: HealthCheck | null;
   /** Verification of its certificate; null: as configured. */
   readonly tls: ClusterTlsSpec | null;
+  readonly tlsMaterial?: ClusterTlsMaterial | undefined;
   /** `resource`: has a resource; `row`: a row of Trino Gateway (unmanaged). */
   readonly origin: 'resource' | 'row';
   /** uid of its resource; absent without a resource. */

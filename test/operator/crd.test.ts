@@ -216,6 +216,19 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
       'must not begin or end with a space',
     ],
     ['tls over https', cluster({ proxyTo: 'https://e', tls: { serverName: 'e' } }), 'ok'],
+    ['referenced authorities', cluster({ proxyTo: 'https://e', tls: { caRef: { name: 'ca' } } }), 'ok'],
+    ['a client certificate', cluster({ proxyTo: 'https://e', tls: { clientCertificateRef: { name: 'c' } } }), 'ok'],
+    [
+      'authorities of another kind',
+      cluster({ proxyTo: 'https://e', tls: { caRef: { kind: 'Pod', name: 'ca' } } }),
+      'Unsupported value: "Pod"',
+    ],
+    ['authorities without a name', cluster({ proxyTo: 'https://e', tls: { caRef: {} } }), 'caRef.name: Required'],
+    [
+      'authorities twice',
+      cluster({ proxyTo: 'https://e', tls: { caBundle: '-----BEGIN CERTIFICATE-----', caRef: { name: 'ca' } } }),
+      'tls.caBundle and tls.caRef exclude each other',
+    ],
     ['tls over http', cluster({ tls: { serverName: 'e' } }), 'tls has no effect over http'],
     [
       'tls of a Service over https',

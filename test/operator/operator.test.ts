@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi 
 import { exportManifests } from '../../src/operator/exportManifests.ts';
 import { neverChecked } from '../../src/routing/routingTable.ts';
 import { type KnexStore, openStore } from '../../src/store/openStore.ts';
+import { hasOpenssl, localCertificate } from '../support/certificates.ts';
 import { type ControlPlane, controlPlaneAvailable, sharedControlPlane } from '../support/controlPlane.ts';
 import { databases } from '../support/databases.ts';
 import { clusterManifest, type KubeRig, kubeRig, ruleManifest } from '../support/kubeRig.ts';
@@ -252,6 +253,36 @@ describe.skipIf(!controlPlaneAvailable)('operator on a real API server, with onl
     });
     await rig.kubectl(['annotate', 'secret', 'creds', 'enginegateway.dev/health-credentials-hosts=a:8080']);
     expect(await operator.healthCredentials('a', url)).toEqual({ ok: true, username: 'u', password: 'p' });
+  });
+
+  test.skipIf(!hasOpenssl)('certificates that a cluster refers to are read, and used once they are good', async () => {
+    const { table } = await rig.startOperator();
+    const { authority, certificate } = localCertificate();
+    const tls = { caRef: { name: 'ca' }, clientCertificateRef: { name: 'client' } };
+    await rig.apply('kubectl', clusterManifest('a', { proxyTo: 'https://a:8443', tls }));
+    const accepted = async () => {
+      const { status } = JSON.parse(await rig.kubectl(['get', 'ec', 'a', '-o', 'json']));
+      const { conditions = [] } = status ?? {};
+      const found = conditions.find(({ type }: { readonly type: string }) => type === 'Accepted');
+      return `${found?.status} ${found?.reason}: ${found?.message}`;
+    };
+    await until(async () =>
+      expect(await accepted()).toMatch(/^Unknown RefNotFound: spec.tls.caRef: ConfigMap .*ca does/),
+    );
+    expect(table.current.clusters.has('a')).toBe(false);
+    await rig.kubectl(['create', 'configmap', 'ca', `--from-literal=ca.crt=${authority.cert}`]);
+    const literals = [`--from-literal=tls.crt=${certificate.cert}`, `--from-literal=tls.key=${certificate.key}`];
+    await rig.kubectl(['create', 'secret', 'generic', 'client', ...literals]);
+    await rig.kubectl(['label', 'secret', 'client', 'enginegateway.dev/cluster-tls=true']);
+    // Objects are read again every minute; a process that starts reads them then.
+    const other = await rig.startOperator();
+    await until(() =>
+      expect(other.table.current.clusters.get('a')?.tlsMaterial).toEqual({
+        ca: authority.cert,
+        certificate: certificate.cert,
+        key: certificate.key,
+      }),
+    );
   });
 
   test('a suspended resource is left as it is', async () => {

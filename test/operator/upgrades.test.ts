@@ -181,7 +181,7 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('an upgrade', () => {
     expect(await rig.kubectl(['get', 'crd', '-o', 'name'])).toContain('engineclusters.enginegateway.dev');
   });
 
-  test('a version of the resource API is added next to the present one, which goes on for every client', async () => {
+  test('a version of the resource API is added next to the present one, which every client can still use', async () => {
     await installCrds('crds');
     await rig.apply('kubectl', clusterManifest('a', { weight: 7 }));
     const fresh = await gateway('sources');

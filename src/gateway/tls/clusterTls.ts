@@ -1,8 +1,8 @@
-import { type ConnectionOptions, createSecureContext, type SecureContext } from 'node:tls';
+import { type ConnectionOptions, createSecureContext, type SecureContext, type SecureContextOptions } from 'node:tls';
 import type { Logger } from 'pino';
 import { buildConnector } from 'undici';
 import type { ClusterTlsSpec } from '../../kinds/engineCluster/spec.ts';
-import type { RoutingTable } from '../../routing/routingTable.ts';
+import type { ClusterTlsMaterial, RoutingTable } from '../../routing/routingTable.ts';
 import type { AddressGuard } from './addressGuard.ts';
 import type { TlsMaterial } from './tlsFiles.ts';
 
@@ -15,6 +15,7 @@ export interface ServerTls {
   /** Name of the cluster, for the warning about an unverified certificate. */
   readonly name: string;
   readonly tls: ClusterTlsSpec | null;
+  readonly tlsMaterial?: ClusterTlsMaterial | undefined;
 }
 
 type PlainConnectorFactory = (
@@ -112,13 +113,14 @@ export class ClusterTls {
     if (current !== null) this.#servers.set(origin, current);
     const server = current ?? this.#servers.get(origin) ?? null;
     const tls = server?.tls ?? null;
-    const of = JSON.stringify(tls);
+    const { ca = tls?.caBundle, certificate: cert, key } = server?.tlsMaterial ?? {};
+    const of = JSON.stringify([tls, ca, cert, key]);
     const files = this.#files.current;
     const entry = this.#materials.get(origin);
     if (entry !== undefined && entry.of === of && entry.material === files) return entry.options;
     this.#warnUnverified(origin, server);
     const options: TlsConnection = {
-      secureContext: this.#context(tls?.caBundle ?? null, files),
+      secureContext: this.#context({ ca, cert, key }, files),
       ...(tls?.serverName === undefined ? {} : { servername: tls.serverName }),
       ...(tls?.insecureSkipVerify === true ? { rejectUnauthorized: false } : {}),
       ...(this.#verifyHostname ? {} : { checkServerIdentity: () => undefined }),
@@ -127,12 +129,17 @@ export class ClusterTls {
     return options;
   }
 
-  /** One context for all clusters with the same authorities: creating one parses them. */
-  #context(caBundle: string | null, material: TlsMaterial): SecureContext {
-    const key = caBundle ?? '';
+  /** One context for all clusters with the same certificates: creating one parses them. */
+  #context(own: Pick<SecureContextOptions, 'ca' | 'cert' | 'key'>, material: TlsMaterial): SecureContext {
+    const key = JSON.stringify(own);
     const entry = this.#contexts.get(key);
     if (entry?.material === material) return entry.context;
-    const context = createSecureContext({ ...material.context, ...(caBundle === null ? {} : { ca: caBundle }) });
+    const { pfx, passphrase, cert, key: privateKey, ...authorities } = material.context;
+    const identity =
+      own.cert === undefined ? { pfx, passphrase, cert, key: privateKey } : { cert: own.cert, key: own.key };
+    const all = { ...authorities, ...identity, ...(own.ca === undefined ? {} : { ca: own.ca }) };
+    const options = Object.entries(all).filter(([, value]) => value !== undefined);
+    const context = createSecureContext(Object.fromEntries(options));
     this.#contexts.set(key, { material, context });
     return context;
   }

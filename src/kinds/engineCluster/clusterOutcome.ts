@@ -3,7 +3,7 @@ import { claimNames } from '../../model/nameClaims.ts';
 import { keyTextOf, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
 import { DEFAULT_WEIGHT } from '../../model/strategies.ts';
-import type { RoutableCluster } from '../../routing/routingTable.ts';
+import type { ClusterTlsMaterial, RoutableCluster } from '../../routing/routingTable.ts';
 import type { BackendRow } from '../../store/store.ts';
 import {
   type Acceptance,
@@ -16,6 +16,7 @@ import {
 } from '../outcome.ts';
 import { type Address, type ServiceLookup, serviceHost } from '../serviceLookup.ts';
 import { effectiveActive, type OverrideState, overrideOf } from './activeOverride.ts';
+import { clusterCertificates, hasTlsReferences } from './certificates.ts';
 import { type ClusterPolicy, policyRefusal } from './clusterPolicy.ts';
 import { ENGINE_CLUSTER, type EngineClusterSpec } from './spec.ts';
 import { clusterSpecProblems } from './validation.ts';
@@ -71,8 +72,8 @@ function clusterOutcome(resource: Resource, holder: Resource, context: ClusterCo
   const lastGood = context.lastGood.get(resource.metadata.uid);
   const { policy } = context;
   const before = outcomes.get(resource);
-  // A Service may have changed meanwhile.
-  const mayBeKnown = before !== undefined && !('serviceRef' in resource.spec);
+  // A Service, or a referenced certificate, may have changed meanwhile.
+  const mayBeKnown = before !== undefined && !('serviceRef' in resource.spec) && !hasTlsReferences(resource.spec);
   // An accepted cluster only depends on its present version, and becomes the last good one itself.
   const isOwn = before?.outcome.acceptance.status === 'True' && !before.outcome.suspended;
   const sameLastGood = isOwn || before?.lastGood === lastGood;
@@ -119,7 +120,12 @@ function newClusterOutcome(resource: Resource, holder: Resource, context: Cluste
     const served = forbidden !== undefined && lastGood?.proxyTo.startsWith(forbidden) ? null : lastGood;
     return outcome({ status: final ? 'False' : 'Unknown', reason, message, final }, served);
   }
-  const cluster = routableCluster(resource, spec, address.url);
+  const certificates = clusterCertificates(resource.metadata.namespace, spec.tls ?? {}, context.services);
+  if (!certificates.ok) {
+    const { reason, message, final } = certificates;
+    return outcome({ status: final ? 'False' : 'Unknown', reason, message, final }, lastGood);
+  }
+  const cluster = routableCluster(resource, spec, address.url, certificates.material);
   const refusal = refusalOf(resource, cluster, address.externalName, context.policy);
   if (refusal !== null) return outcome(refusal, lastGood);
   return outcome(accepted('the cluster is valid'), cluster);
@@ -144,7 +150,12 @@ function refusalOf(
   return { status: 'False', reason: 'AddressNotAllowed', message, final: false };
 }
 
-function routableCluster(resource: Resource, spec: EngineClusterSpec, url: string): RoutableCluster {
+function routableCluster(
+  resource: Resource,
+  spec: EngineClusterSpec,
+  url: string,
+  material: ClusterTlsMaterial | null,
+): RoutableCluster {
   return {
     name: registryNameOf(resource),
     proxyTo: url,
@@ -156,6 +167,7 @@ function routableCluster(resource: Resource, spec: EngineClusterSpec, url: strin
     ...(spec.maxRunningQueries === undefined ? {} : { maxRunningQueries: spec.maxRunningQueries }),
     healthCheck: spec.healthCheck ?? null,
     tls: spec.tls ?? null,
+    ...(material === null ? {} : { tlsMaterial: material }),
     origin: 'resource',
     uid: resource.metadata.uid,
   };

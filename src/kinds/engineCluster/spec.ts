@@ -86,6 +86,12 @@ export const ServiceRef = closedObject(
 );
 export type ServiceRef = Static<typeof ServiceRef>;
 
+const objectName = (description: string) =>
+  Type.String({
+    pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$',
+    ...{ minLength: 1, maxLength: 253, description },
+  });
+
 /** `spec.tls`: how the certificate of an https cluster is verified, where that differs from the configuration. */
 export const ClusterTlsSpec = closedObject(
   {
@@ -97,12 +103,33 @@ export const ClusterTlsSpec = closedObject(
       'PEM of the certificate authorities trusted for this cluster, instead of the configured ones.',
       { pattern: '-----BEGIN CERTIFICATE-----', maxLength: 131_072 },
     ),
+    caRef: Type.Optional(
+      closedObject(
+        {
+          kind: optionalChoice(['ConfigMap', 'Secret'], 'Kind of the object.', { default: 'ConfigMap' }),
+          name: objectName('Name of the object.'),
+          key: optionalText('Key of the PEM.', { pattern: '^[-._a-zA-Z0-9]+$', maxLength: 253, default: 'ca.crt' }),
+        },
+        'ConfigMap or Secret of the same namespace with the certificate authorities, in place of caBundle.',
+      ),
+    ),
+    clientCertificateRef: Type.Optional(
+      closedObject(
+        { name: objectName('Name of the Secret.') },
+        'Secret of the type kubernetes.io/tls in the same namespace, labelled enginegateway.dev/cluster-tls=true: the certificate that the gateway presents to the cluster.',
+      ),
+    ),
     insecureSkipVerify: optionalFlag(
       'Accepts any certificate. A server that answers in place of the cluster can read queries and passwords.',
       { default: false },
     ),
   },
-  'Verification of the certificate of an https cluster.',
+  'Certificates of connections to an https cluster.',
+  [
+    '!has(self.caBundle) || !has(self.caRef)',
+    'tls.caBundle and tls.caRef exclude each other; remove one of them',
+    ({ caBundle, caRef }) => (caBundle === undefined || caRef === undefined ? null : 'caRef'),
+  ],
 );
 export type ClusterTlsSpec = Static<typeof ClusterTlsSpec>;
 

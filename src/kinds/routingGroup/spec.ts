@@ -35,7 +35,7 @@ const groupName = (field: string) => {
 };
 
 /** `spec.strategy.affinity`: what the strategy `Affinity` keeps on one cluster. */
-export const Affinity = closedObject(
+const Affinity = closedObject(
   {
     type: literals(
       ['User', 'Source', 'Session', 'Header'],
@@ -52,7 +52,7 @@ export const Affinity = closedObject(
 );
 
 /** `spec.strategy`: how a cluster of the group is chosen. */
-export const Strategy = closedObject(
+const GroupStrategy = closedObject(
   {
     type: literals(strategyNames.map(capitalized), 'Name of the strategy.'),
     affinity: Type.Optional(Affinity),
@@ -100,7 +100,7 @@ export const RoutingGroupSpec = closedObject(
       'Name of the routing group where it is no Kubernetes name; metadata.name by default. Immutable.',
       groupName('name'),
     ),
-    strategy: Type.Optional(Strategy),
+    strategy: Type.Optional(GroupStrategy),
     fallbacks: Type.Optional(
       Type.Array(Type.String(groupName('fallbacks')), {
         maxItems: 16,

@@ -7,6 +7,7 @@ import type { ResourceKind } from '../../kinds/resourceKind.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Condition } from '../../model/condition.ts';
 import { GatewayError } from '../../model/errors.ts';
+import { isRecord } from '../../model/record.ts';
 import { type Kind, keyOf, type Resource, type ResourceKey } from '../../model/resource.ts';
 import { registryNameOf, resourceNames } from '../../model/resourceName.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
@@ -289,15 +290,32 @@ function titleOf({ kind, namespace, name }: ResourceKey): string {
   return `${kind} ${namespace}/${name}`;
 }
 
+interface FieldSchema {
+  readonly default?: unknown;
+  readonly properties?: Readonly<Record<string, FieldSchema>>;
+  readonly items?: FieldSchema;
+}
+
+/** A value with the defaults of its schema, as the API server stores it. */
+function withDefaults({ properties, items }: FieldSchema, value: unknown): unknown {
+  if (Array.isArray(value)) return items === undefined ? value : value.map((each) => withDefaults(items, each));
+  if (!isRecord(value) || properties === undefined) return value;
+  const filled = Object.entries(properties).flatMap(([name, field]) => {
+    const present = value[name] ?? field.default;
+    return present === undefined ? [] : [[name, withDefaults(field, present)]];
+  });
+  return { ...value, ...Object.fromEntries(filled) };
+}
+
 /** The change to a spec that is sent whole: only what differs, so that equal values are not taken over from their owners. */
 function wholeChange(schema: object, { spec }: Resource, wanted: Resource['spec']): ResourceChange {
-  const { properties } = schema as { readonly properties: Record<string, { readonly default?: unknown } | undefined> };
-  const isDefault = (field: string, value: unknown) => isDeepStrictEqual(value, properties[field]?.default);
+  const present = withDefaults(schema, spec) as Resource['spec'];
+  const whole = withDefaults(schema, wanted) as Resource['spec'];
   const fields = [...new Set([...Object.keys(wanted), ...Object.keys(spec)])].filter((field) => !ownFields.has(field));
-  const set = fields.filter((field) => {
-    const present = spec[field] ?? properties[field]?.default;
-    return wanted[field] !== undefined && !isDeepStrictEqual(present, wanted[field]);
-  });
-  const remove = fields.filter((field) => wanted[field] === undefined && !isDefault(field, spec[field]));
-  return { set: Object.fromEntries(set.map((field) => [field, wanted[field]])), remove, annotations: {} };
+  const changed = fields.filter((field) => !isDeepStrictEqual(present[field], whole[field]));
+  return {
+    set: Object.fromEntries(changed.flatMap((field) => (wanted[field] === undefined ? [] : [[field, wanted[field]]]))),
+    remove: changed.filter((field) => wanted[field] === undefined),
+    annotations: {},
+  };
 }

@@ -11,6 +11,7 @@ import type { AnonymousCheck } from '../../../src/gateway/health/healthCheck.ts'
 import { ClusterTls, clusterAtOrigin } from '../../../src/gateway/tls/clusterTls.ts';
 import { type TlsFiles, TlsMetrics, watchTls } from '../../../src/gateway/tls/tlsFiles.ts';
 import type { ClusterTlsSpec } from '../../../src/kinds/engineCluster/spec.ts';
+import type { ClusterTlsMaterial } from '../../../src/routing/routingTable.ts';
 import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';
 import { certificateFolder, hasOpenssl, type TestAuthority, type TestCertificate } from '../../support/certificates.ts';
 import { capturingLogger, closeAll, closing, clusterAt, startGateway, until } from '../../support/gateway.ts';
@@ -60,15 +61,16 @@ describe.skipIf(!hasOpenssl)('TLS to clusters', () => {
   interface Setup {
     readonly files?: Partial<TlsFiles>;
     readonly spec?: ClusterTlsSpec;
+    readonly material?: ClusterTlsMaterial;
     readonly verifyHostname?: boolean;
   }
 
   /** A gateway in front of one cluster; `ask` sends a proxied request on a connection of its own. */
-  async function setUp(url: string, { files, spec, verifyHostname = true }: Setup) {
+  async function setUp(url: string, { files, spec, material, verifyHostname = true }: Setup) {
     const log: Record<string, unknown>[] = [];
     const logger = capturingLogger(log);
     const table = new RoutingTableHolder();
-    const cluster = clusterAt('a', url, { tls: spec ?? null });
+    const cluster = clusterAt('a', url, { tls: spec ?? null, tlsMaterial: material });
     table.setInputs({ clusters: [cluster], rules: null });
     const followed = { keyStore: null, trustStore: null, ...files };
     const watch = await watchTls('clusters', followed, 100, logger, new TlsMetrics(new Registry()));
@@ -123,6 +125,24 @@ describe.skipIf(!hasOpenssl)('TLS to clusters', () => {
     }
     const warned = log.filter((line) => String(line.msg).includes('not verified'));
     expect(warned.map((line) => line.cluster)).toEqual(_name.includes('switched off') ? ['a'] : []);
+  });
+
+  test('referenced authorities and a client certificate of the cluster go before the configured ones', async () => {
+    const url = await tlsCluster(local, { requestCert: true, rejectUnauthorized: true, ca: trusted.cert });
+    const own = trusted.issueTo('/CN=gateway-of-a');
+    const configured = { ...trust(other), ...file(trusted.issueTo('/CN=gateway').file) };
+    const { ask, table, check } = await setUp(url, {
+      files: configured,
+      material: { ca: trusted.cert, certificate: own.cert, key: own.key },
+    });
+    expect(await ask()).toMatchObject({ client: 'gateway-of-a' });
+    expect((await check()).health).toBe('HEALTHY');
+    const renewed = trusted.issueTo('/CN=renewed');
+    const material = { ca: trusted.cert, certificate: renewed.cert, key: renewed.key };
+    table.setInputs({ clusters: [clusterAt('a', url, { tlsMaterial: material })] });
+    expect((await check()).health).toBe('HEALTHY');
+    table.setInputs({ clusters: [clusterAt('a', url, { tlsMaterial: { ca: other.cert } })] });
+    expect((await check()).health).toBe('UNHEALTHY');
   });
 
   test('a server name of the cluster is asked for and looked for in the certificate', async () => {

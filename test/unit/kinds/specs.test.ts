@@ -172,6 +172,9 @@ const specs: Readonly<Record<string, readonly Row[]>> = {
     [discovery({}, { externalUrl: 'https://0.0.0.0/{service}' }), 'spec.template.externalUrl'],
     [discovery({}, { healthCheck: { interval: '1ms' } }), 'spec.template.healthCheck.interval'],
     [discovery({}, { tls: { caBundle: '-----BEGIN CERTIFICATE-----' } }), 'spec.template.tls.caBundle'],
+    [discovery({}, { tls: { caRef: { name: 'ca' } } }), null],
+    [discovery({}, { tls: { caRef: { name: 'CA' } } }), 'spec.template.tls.caRef.name must match'],
+    [discovery({}, { tls: { caBundle: 'x', caRef: { name: 'ca' } } }), 'spec.template.tls.caBundle must match'],
     [discovery({}, { proxyTo: 'http://a' }), 'spec.template.proxyTo'],
   ],
   ResourceGroupConfiguration: [

@@ -30,7 +30,7 @@ function credentials() {
   let answer: Answer = secret('one');
   const reads: string[] = [];
   const api = {
-    readSecret: async (namespace: string, name: string) => {
+    readObject: async (_kind: string, namespace: string, name: string) => {
       reads.push(`${namespace}/${name}`);
       if (answer instanceof Error) throw answer;
       return answer;

@@ -37,13 +37,13 @@ const MAX_CACHED = 10_000;
  * not Secrets, cannot have one sent to an address of their own.
  */
 export class SecretCredentials {
-  readonly #api: Pick<KubeApi, 'readSecret'>;
+  readonly #api: Pick<KubeApi, 'readObject'>;
   readonly #clock: Clock;
   readonly #read = new LRUCache<string, { readonly at: number; readonly result: Promise<ReadSecret> }>(
     growingTo(MAX_CACHED),
   );
 
-  constructor(api: Pick<KubeApi, 'readSecret'>, clock: Clock) {
+  constructor(api: Pick<KubeApi, 'readObject'>, clock: Clock) {
     this.#api = api;
     this.#clock = clock;
   }
@@ -95,7 +95,7 @@ export class SecretCredentials {
       away,
     });
     try {
-      const { labels, annotations, data } = await this.#api.readSecret(namespace, name);
+      const { labels, annotations, data } = await this.#api.readObject('Secret', namespace, name);
       if (labels[HEALTH_CREDENTIALS_LABEL] !== 'true') {
         return failed('SecretNotLabelled', `must be labelled ${HEALTH_CREDENTIALS_LABEL}=true to be read`);
       }

@@ -3,6 +3,7 @@ import {
   type Address,
   ALL_NAMESPACES,
   type NamespaceLabels,
+  type ObjectData,
   SERVICE,
   type Service,
   type ServiceList,
@@ -16,6 +17,7 @@ import type { Clock, Random } from '../../../model/clock.ts';
 import { Informer } from './informer.ts';
 import { type KubeApi, type KubeObject, NAMESPACES_PATH, servicesPath } from './kubeApi.ts';
 import { resourceOfObject } from './kubeResource.ts';
+import { ReferencedObjects } from './referencedObjects.ts';
 
 /** Services that are followed by one list: as many as the largest clusters have. */
 const MAX_SERVICES = 20_000;
@@ -37,6 +39,7 @@ export class KubernetesServices implements ServiceLookup, ServiceLists {
   /** By namespace, until something changes there. */
   readonly #lists = new Map<string, ServiceList>();
   readonly #listeners = new Set<() => void>();
+  readonly #objects: ReferencedObjects;
   #stopped = false;
 
   constructor(api: KubeApi, clock: Clock, random: Random, logger: Logger) {
@@ -44,6 +47,7 @@ export class KubernetesServices implements ServiceLookup, ServiceLists {
     this.#clock = clock;
     this.#random = random;
     this.#logger = logger;
+    this.#objects = new ReferencedObjects(api, () => this.#notify());
   }
 
   address(reference: ServiceReference): Address {
@@ -59,8 +63,8 @@ export class KubernetesServices implements ServiceLookup, ServiceLists {
     }
     const { type, ports, externalName } = service.spec as unknown as SlimSpec;
     const isExternal = type === 'ExternalName';
-    const found = ports.find((each) => each.port === port || each.name === port);
-    const number = found?.port ?? (isExternal && typeof port === 'number' ? port : undefined);
+    const match = ports.find((each) => each.port === port || each.name === port);
+    const number = match?.port ?? (isExternal && typeof port === 'number' ? port : undefined);
     if (number === undefined) {
       const present = ports.map((each) => (each.name === '' ? each.port : `${each.name} ${each.port}`)).join(', ');
       return unknown(
@@ -82,6 +86,14 @@ export class KubernetesServices implements ServiceLookup, ServiceLists {
     return list;
   }
 
+  objectData(...parameters: Parameters<ServiceLookup['objectData']>): ObjectData {
+    return this.#objects.get(...parameters);
+  }
+
+  #notify(): void {
+    for (const listener of this.#listeners) listener();
+  }
+
   namespaces(): NamespaceLabels {
     const informer = this.#follow(NAMESPACES);
     const { synced, available, reason } = informer.state;
@@ -96,6 +108,7 @@ export class KubernetesServices implements ServiceLookup, ServiceLists {
 
   async stop(): Promise<void> {
     this.#stopped = true;
+    this.#objects.stop();
     await Promise.all(this.#informers.values().map((informer) => informer.stop()));
   }
 
@@ -105,7 +118,7 @@ export class KubernetesServices implements ServiceLookup, ServiceLists {
     const api = this.#api;
     const notify = (): void => {
       this.#lists.delete(namespace);
-      for (const listener of this.#listeners) listener();
+      this.#notify();
     };
     const scope = namespace === ALL_NAMESPACES ? null : namespace;
     const isOfNamespaces = namespace === NAMESPACES;
