@@ -62,7 +62,9 @@ function* ruleProblems(schema: RuledSchema, value: unknown, path: string): Gener
     // The subject of a message of the API server is the field, which is named here already.
     const subject = message.slice(0, message.indexOf(' '));
     const isNamed = field.replace(/\[\d+\]$/, '').endsWith(`.${subject}`);
-    yield { field, message: begin + (isNamed ? message.slice(subject.length + 1) : message) };
+    const isMissing = isRecord(value) && value[below.replace(/\..*/, '')] === undefined;
+    if (begin !== '') yield { field, message: (isMissing ? 'is missing: ' : begin) + message };
+    else yield { field, message: isNamed ? message.slice(subject.length + 1) : message };
   }
   if (Array.isArray(value) && items !== undefined)
     for (const [index, each] of value.entries()) yield* ruleProblems(items, each, `${path}[${index}]`);

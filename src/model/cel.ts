@@ -1,6 +1,7 @@
 /**
  * A rule that the API server checks: a CEL expression over `self`, and the message if it is false. For sources without an API server:
- * the field below `self` in which the mistake is, '' for `self` as a whole, null if the rule is met; and the begin of the message there.
+ * the field below `self` in which the mistake is, '' for `self` as a whole, null if the rule is met; and the begin of the message there,
+ * which is `is missing: ` for a field that is missing.
  */
 export type CelRule<Self = never> = readonly [
   rule: string,
@@ -44,6 +45,12 @@ export const usableHost = (field: string): CelRule<unknown> => [
   `${field} must name a host by its name or by an IPv4 address of four decimal numbers that a server can have`,
 ];
 
+/** Rejects a path. Existing resources may have one: requests go to their path below it. */
+export const withoutPath = (field: string): CelRule<unknown> => [
+  "!self.matches('^https?://[^/]+/.')",
+  `${field} must end after host and port; leave out the path`,
+];
+
 export const usablePort = (field: string): CelRule<unknown> => [
   // Matches the text itself, because of the cost.
   "!self.matches('^https?://([^/:]*|[[][^/]*[]]):(0+|[0-9]{6,}|[7-9][0-9]{4}|6[6-9][0-9]{3}|65[6-9][0-9]{2}|655[4-9][0-9]|6553[6-9])(/|$)')",
@@ -61,6 +68,12 @@ export const withoutControlCharacters = (field: string): CelRule<unknown> => [
   "self.matches('^[^\\\\x00-\\\\x1f\\\\x7f]+$')",
   `${field} must not hold control characters`,
 ];
+
+/** The field that is missing, or too much, where exactly one of several has to be set; or null. */
+export function notOne(self: object, fields: readonly string[]): string | null {
+  const present = fields.filter((field) => Reflect.get(self, field) !== undefined);
+  return present.length === 1 ? null : (present[1] ?? fields[0] ?? null);
+}
 
 export const withoutDuplicates = (message: string): CelRule<readonly string[]> => [
   'self.all(x, self.exists_one(y, x == y))',

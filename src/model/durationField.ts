@@ -11,7 +11,7 @@ export interface DurationBounds {
 }
 
 /** A number and `ms`, `s`, `m` or `h`; valid in RE2 too, as the API server compiles it. */
-const FORM = '^[0-9]{1,9}([.][0-9]{1,9})?(ms|s|m|h)$';
+export const DURATION_FORM = '^[0-9]{1,9}([.][0-9]{1,9})?(ms|s|m|h)$';
 
 /**
  * Schema of a duration in a resource.
@@ -21,11 +21,12 @@ export function durationField(name: string, bounds: DurationBounds, description:
   const { least, most, example = '30s' } = bounds;
   const [min, max] = [durationMs(least), durationMs(most)];
   const bounded = cel([
-    `duration(self) >= duration('${least}') && duration(self) <= duration('${most}')`,
+    // The form first: a text that is no duration would fail the conversion, which has no message of ours.
+    `self.matches('${DURATION_FORM}') && duration(self) >= duration('${least}') && duration(self) <= duration('${most}')`,
     `${name} must be a duration from ${least} to ${most}, such as ${example}`,
     (text: string) => (durationMs(text) >= min && durationMs(text) <= max ? null : ''),
   ]);
-  return Type.String({ pattern: FORM, maxLength: 32, description, ...bounded });
+  return Type.String({ pattern: DURATION_FORM, maxLength: 32, description, ...bounded });
 }
 
 /** Milliseconds of a valid duration; NaN for other text. */

@@ -1,5 +1,6 @@
 import type { Static, TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
+import { DURATION_FORM } from './durationField.ts';
 import type { Problem } from './errors.ts';
 
 export type Checked<T> =
@@ -91,10 +92,14 @@ const sentences: Readonly<Record<string, (params: Params, value: unknown) => str
   maximum: ({ limit }) => `must be at most ${limit}`,
   minItems: ({ limit }) => `must have at least ${limit} entries`,
   maxItems: ({ limit }) => `must have at most ${limit} entries`,
-  pattern: ({ pattern }) => `must match ${pattern}`,
+  pattern: ({ pattern }) => forms[String(pattern)] ?? `must match ${pattern}`,
   const: ({ allowedValue }) => `must be ${JSON.stringify(allowedValue)}`,
   enum: ({ allowedValues }) => `must be one of ${json(allowedValues)}`,
   anyOf: () => 'has none of the allowed forms',
+};
+
+const forms: Readonly<Record<string, string>> = {
+  [DURATION_FORM]: 'must be a duration such as 30s: a number, and ms, s, m or h',
 };
 
 const typeNames: Readonly<Record<string, string>> = {

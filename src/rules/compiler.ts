@@ -1,4 +1,4 @@
-import { DEFAULT_PRIORITY, type RoutingRule } from '../kinds/routingRule/spec.ts';
+import { DEFAULT_PRIORITY, ONE_EFFECT, type RoutingRule } from '../kinds/routingRule/spec.ts';
 import type { PlacedProblem } from '../model/errors.ts';
 import { claimNames, nameConflictMessage } from '../model/nameClaims.ts';
 import { keyTextOf } from '../model/resource.ts';
@@ -438,7 +438,7 @@ function definitionOf(resource: RoutingRule): RuleDefinition | string {
     return 'spec.actions must be a list of texts';
   }
   if (actions.length === 0 && spec.routeTo === undefined && spec.deny === undefined) {
-    return 'exactly one of actions, routeTo and deny must be set';
+    return ONE_EFFECT;
   }
   const draft = { ...spec, name: registryNameOf(resource), actions };
   return { ...draftDefinition(draft, 'resource'), namespace: resource.metadata.namespace };

@@ -132,7 +132,9 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
   const URL_MESSAGE = 'must be an http or https URL without user, query and fragment';
   // Other specs that are taken or not, with the whole message, are in the baseline's recording of resources.
   test.each<[string, Document, string]>([
-    ['a path in the URL', cluster({ proxyTo: 'https://engine.example/base' }), 'ok'],
+    ['a path in the URL', cluster({ proxyTo: 'https://engine.example/base' }), 'proxyTo must end after host and port'],
+    ['a slash after the URL', cluster({ proxyTo: 'https://engine.example/' }), 'ok'],
+    ['a path in the link', cluster({ externalUrl: 'https://engine.example/base' }), 'ok'],
     ['an IPv6 address', cluster({ proxyTo: 'http://[::1]:8080' }), 'ok'],
     ['not a URL', cluster({ proxyTo: 'nonsense' }), `proxyTo ${URL_MESSAGE}`],
     ['no host', cluster({ proxyTo: 'http://' }), 'proxyTo'],
@@ -201,7 +203,7 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
       cluster({ healthCheck: { [field]: text } }),
       isGood ? 'ok' : `spec.healthCheck.${field}`,
     ]),
-    ['the highest port', cluster({ proxyTo: 'http://engine-a:65535/x' }), 'ok'],
+    ['the highest port', cluster({ proxyTo: 'http://engine-a:65535/' }), 'ok'],
     ['an IPv6 address with a port', cluster({ proxyTo: 'http://[2001:db8::1]:8080' }), 'ok'],
     ...['65536', '99999', '0', '99999999999999999999'].flatMap((port): [string, Document, string][] => [
       [`port ${port}`, cluster({ proxyTo: `http://engine-a:${port}` }), 'proxyTo must have a port from 1 to 65535'],
@@ -241,6 +243,16 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
       'tls has no effect over http',
     ],
     ['a path without slash', cluster({ healthCheck: { path: 'v1/info' } }), 'spec.healthCheck.path'],
+    [
+      'a timeout above its interval',
+      cluster({ healthCheck: { interval: '5s', timeout: '6s' } }),
+      'healthCheck.timeout must not be above healthCheck.interval',
+    ],
+    [
+      'a Service that cannot be',
+      without(cluster({ serviceRef: { name: 'A_b', port: 1 } }), 'proxyTo'),
+      'serviceRef.name',
+    ],
     ['no successes', cluster({ healthCheck: { successThreshold: 0 } }), 'greater than or equal to 1'],
     ['too many failures', cluster({ healthCheck: { failureThreshold: 101 } }), 'less than or equal to 100'],
     [

@@ -106,6 +106,10 @@ function clusterFindings({ spec }: CheckedManifest): readonly ManifestFinding[] 
   if (refusal !== null) {
     findings.push({ severity: 'warning', message: `spec.proxyTo: ${refusal}`, at: 'spec.proxyTo' });
   }
+  if (typeof spec.proxyTo === 'string' && /^https?:\/\/[^/]+\/./.test(spec.proxyTo)) {
+    const message = 'spec.proxyTo: must end after host and port; leave out the path';
+    findings.push({ severity: 'problem', message, at: 'spec.proxyTo' });
+  }
   if (isRecord(spec.tls) && !isHttps(spec)) {
     findings.push({ severity: 'problem', message: `spec.tls: ${TLS_WITHOUT_HTTPS}`, at: 'spec.tls' });
   }

@@ -1,14 +1,17 @@
 import { type Static, Type } from 'typebox';
 import {
+  type CelRule,
   cel,
   groupWithoutEdgeSpaces,
   httpUrl,
   immutableName,
+  notOne,
   usableHost,
   usablePort,
   withoutControlCharacters,
+  withoutPath,
 } from '../../model/cel.ts';
-import { durationField } from '../../model/durationField.ts';
+import { durationField, durationMs } from '../../model/durationField.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
 import { MAX_RUNNING_QUERIES } from '../../model/limitBounds.ts';
 import { monitorChoices } from '../../model/monitorType.ts';
@@ -32,12 +35,34 @@ export const ENGINE_CLUSTERS = 'engineclusters';
 const intervalBounds = { least: '1s', most: '1h' };
 const timeoutBounds = { least: '10ms', most: '10m' };
 
+const label = '[a-z0-9]([-a-z0-9]*[a-z0-9])?';
+const objectForm = `^${label}([.]${label})*$`;
+
+/** Name of a Secret or ConfigMap of the resource's own namespace. @param field that refers to it, such as `tls.caRef` */
+const objectName = (field: string, description: string) =>
+  Type.String({
+    ...{ pattern: objectForm, minLength: 1, maxLength: 253, description },
+    ...cel([
+      `self.matches('${objectForm}')`,
+      `${field}.name must be a name of this namespace: lower-case letters, digits, - and ., without a namespace before it`,
+    ]),
+  });
+
+/** Form of the names of Services and namespaces. @param field such as `serviceRef.name` */
+const dnsLabel = (field: string) => ({
+  ...{ pattern: `^${label}$`, minLength: 1, maxLength: 63 },
+  ...cel([
+    `self.matches('^${label}$')`,
+    `${field} must hold only lower-case letters, digits and -; the namespace of a Service is in serviceRef.namespace`,
+  ]),
+});
+
 /** A URL of a cluster. */
-const urlField = (field: string, description: string) =>
+const urlField = (field: string, description: string, ...rules: readonly CelRule<string>[]) =>
   optionalText(
     description,
     { pattern: '^https?://[^\\s/?#@]+(/[^\\s?#]*)?$', minLength: 8, maxLength: 256 },
-    ...[httpUrl(field), usableHost(field), usablePort(field)],
+    ...[httpUrl(field), usableHost(field), usablePort(field), ...rules],
   );
 
 /** `spec.healthCheck`: what differs from the gateway's configuration for this cluster. */
@@ -62,22 +87,27 @@ export const HealthCheck = closedObject(
     successThreshold: optionalInteger(1, 100, 'Good checks in a row that make a cluster HEALTHY.'),
     credentialsSecretRef: Type.Optional(
       closedObject(
-        { name: Type.String({ minLength: 1, maxLength: 253, description: 'Name of the Secret.' }) },
+        { name: objectName('credentialsSecretRef', 'Name of the Secret.') },
         'Secret with keys username and password for checks; same namespace, labelled enginegateway.dev/health-credentials=true, with the hosts it may be sent to in the annotation enginegateway.dev/health-credentials-hosts.',
       ),
     ),
   },
   'Health check of this cluster; what is left out comes from the configuration.',
+  [
+    '!has(self.timeout) || !has(self.interval) || duration(self.timeout) <= duration(self.interval)',
+    'healthCheck.timeout must not be above healthCheck.interval; lower it, or raise the interval',
+    ({ timeout, interval }) => (timeout && interval && durationMs(timeout) > durationMs(interval) ? 'timeout' : null),
+  ],
 );
 export type HealthCheck = Static<typeof HealthCheck>;
 
 /** `spec.serviceRef`: a Kubernetes Service instead of a URL. */
 export const ServiceRef = closedObject(
   {
-    name: Type.String({ minLength: 1, maxLength: 63, description: 'Name of the Service.' }),
+    name: Type.String({ ...dnsLabel('serviceRef.name'), description: 'Name of the Service.' }),
     namespace: optionalText(
       "The Service's namespace; the resource's own by default, others as resources.allowedServiceNamespaces allows.",
-      { minLength: 1, maxLength: 63 },
+      dnsLabel('serviceRef.namespace'),
     ),
     port: portField('Port of the Service, by name or number.'),
     scheme: optionalChoice(['HTTP', 'HTTPS'], 'HTTP or HTTPS.', { default: 'HTTP' }),
@@ -85,12 +115,6 @@ export const ServiceRef = closedObject(
   'Service that requests are forwarded to, instead of proxyTo.',
 );
 export type ServiceRef = Static<typeof ServiceRef>;
-
-const objectName = (description: string) =>
-  Type.String({
-    pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$',
-    ...{ minLength: 1, maxLength: 253, description },
-  });
 
 /** `spec.tls`: how the certificate of an https cluster is verified, where that differs from the configuration. */
 export const ClusterTlsSpec = closedObject(
@@ -107,7 +131,7 @@ export const ClusterTlsSpec = closedObject(
       closedObject(
         {
           kind: optionalChoice(['ConfigMap', 'Secret'], 'Kind of the object.', { default: 'ConfigMap' }),
-          name: objectName('Name of the object.'),
+          name: objectName('caRef', 'Name of the object.'),
           key: optionalText('Key of the PEM.', { pattern: '^[-._a-zA-Z0-9]+$', maxLength: 253, default: 'ca.crt' }),
         },
         'ConfigMap or Secret of the same namespace with the certificate authorities, in place of caBundle.',
@@ -115,7 +139,7 @@ export const ClusterTlsSpec = closedObject(
     ),
     clientCertificateRef: Type.Optional(
       closedObject(
-        { name: objectName('Name of the Secret.') },
+        { name: objectName('clientCertificateRef', 'Name of the Secret.') },
         'Secret of the type kubernetes.io/tls in the same namespace, labelled enginegateway.dev/cluster-tls=true: the certificate that the gateway presents to the cluster.',
       ),
     ),
@@ -144,7 +168,7 @@ export const EngineClusterSpec = closedObject(
       'Name in the registry where it is no Kubernetes name; metadata.name by default. Immutable.',
       clusterNameRules,
     ),
-    proxyTo: urlField('proxyTo', 'URL that requests are forwarded to: scheme, host, port.'),
+    proxyTo: urlField('proxyTo', 'URL that requests are forwarded to: scheme, host, port.', withoutPath('proxyTo')),
     serviceRef: Type.Optional(ServiceRef),
     externalUrl: urlField('externalUrl', 'URL of the link for people; proxyTo by default.'),
     active: optionalFlag('Whether the cluster takes new queries.', { default: true }),
@@ -172,11 +196,9 @@ export const EngineClusterSpec = closedObject(
   'A query engine cluster behind the gateway.',
   [
     'has(self.proxyTo) != has(self.serviceRef)',
-    'exactly one of proxyTo and serviceRef must be set',
-    ({ proxyTo, serviceRef }) => {
-      if ((proxyTo === undefined) !== (serviceRef === undefined)) return null;
-      return proxyTo === undefined ? 'proxyTo' : 'serviceRef';
-    },
+    'proxyTo or serviceRef must be set, and not both; write proxyTo: http://HOST:PORT, or name a Service',
+    (spec) => notOne(spec, ['proxyTo', 'serviceRef']),
+    'is set next to proxyTo: ',
   ],
   [
     "!has(self.tls) || (has(self.proxyTo) ? self.proxyTo.startsWith('https://') : (has(self.serviceRef) && has(self.serviceRef.scheme) && self.serviceRef.scheme == 'HTTPS'))",

@@ -98,7 +98,7 @@ export const QueryLimitSpec = closedObject(
   'How many queries of users and sources may run, wait and begin.',
   [
     'has(self.maxRunningQueries) || has(self.maxQueuedQueries) || has(self.rate)',
-    'at least one of maxRunningQueries, maxQueuedQueries and rate must be set',
+    'maxRunningQueries, maxQueuedQueries or rate must be set: without any nothing is limited',
     ({ maxRunningQueries, maxQueuedQueries, rate }) =>
       (maxRunningQueries ?? maxQueuedQueries ?? rate) === undefined ? 'maxRunningQueries' : null,
     'is missing: ',

@@ -59,7 +59,8 @@ export function groupsStatus(outcome: GroupsOutcome, { stored, targets }: Status
   const applied = appliedState(outcome, states);
   const own = ready(acceptance, stored);
   const message = 'accepted, and in the tables of the engines';
-  const all = own.status !== 'True' ? own : applied.status === 'True' ? { ...own, message } : applied;
+  const isOwn = own.status !== 'True' || outcome.suspended;
+  const all = isOwn ? own : applied.status === 'True' ? { ...own, message } : applied;
   const fields = states === null ? {} : { databases: states.map(({ reason: _, ...state }) => state) };
   return statusDraft(outcome, acceptance, fields, { Applied: applied, Drift: driftState(states ?? []), Ready: all });
 }

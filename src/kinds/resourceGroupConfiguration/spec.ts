@@ -47,7 +47,10 @@ function groupSchema(level: number): TSchema {
       // Below, a rule would count once for each group that there could be, which the API server rejects.
       ...(level === MAX_LEVELS
         ? cel(
-            ['!self.name.contains(".")', 'name must not hold a dot, which separates a group from its parent'],
+            [
+              '!self.name.contains(".")',
+              'name must not hold a dot, which separates a group from its parent; declare the group in subGroups of its parent',
+            ],
             [
               '!has(self.softConcurrencyLimit) || self.softConcurrencyLimit <= self.hardConcurrencyLimit',
               'softConcurrencyLimit must be at most hardConcurrencyLimit',
@@ -73,7 +76,7 @@ const ownFields = {
     Type.Array(Type.String({ minLength: 1, maxLength: 64, pattern: '^[A-Za-z0-9_$-]+$' }), {
       minItems: 1,
       maxItems: MAX_DATABASES,
-      ...cel(withoutDuplicates('databases must not hold a name twice')),
+      ...cel(withoutDuplicates('databases must not hold a name twice; remove one of them')),
       description:
         "Databases of the gateway's database server whose tables get the groups, as useSchema names them; the gateway's own by default.",
     }),

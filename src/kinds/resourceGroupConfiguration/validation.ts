@@ -45,7 +45,7 @@ function better({ field, message }: Problem): Problem {
     return { field, message: "has no column in the tables that engines read; the engine's file alone has it" };
   }
   if (name === 'maxRunning' && message === 'is not a known field') {
-    return { field, message: 'is the former name of hardConcurrencyLimit, which a resource has only' };
+    return { field, message: 'is the former name of hardConcurrencyLimit; write that' };
   }
   if (name === 'subGroups' && message === 'must have at most 0 entries') {
     return { field, message: `must be empty: groups are nested at most ${MAX_LEVELS} deep` };

@@ -28,7 +28,7 @@ import {
   specCheck,
   writeAccess,
 } from '../resourceKind.ts';
-import { objectRules, ROUTING_GROUP, ROUTING_GROUPS, RoutingGroupSpec } from './spec.ts';
+import { NOT_ITSELF, objectRules, ROUTING_GROUP, ROUTING_GROUPS, RoutingGroupSpec } from './spec.ts';
 
 export interface GroupOutcome extends PolicyOutcome<GroupPolicy> {
   readonly references: State;
@@ -171,7 +171,7 @@ export const groupProblems = specCheck(RoutingGroupSpec, (spec, name = spec.name
   name !== undefined && spec.fallbacks?.includes(name) ? [toItself] : [],
 );
 
-const toItself: Problem = { field: 'spec.fallbacks', message: 'must not name the group itself' };
+const toItself: Problem = { field: 'spec.fallbacks', message: NOT_ITSELF };
 
 /** Findings about a RoutingGroup in addition to the mistakes of its spec. */
 function* routingGroupFindings({ name, spec }: CheckedManifest): Generator<ManifestFinding> {

@@ -46,7 +46,7 @@ const Affinity = closedObject(
   'What queries that go to one cluster have in common; the user by default.',
   [
     "has(self.name) == (self.type == 'Header')",
-    'strategy.affinity.name is required with type: Header, and allowed with no other type',
+    'strategy.affinity.name is required with type: Header, and allowed with no other type; write the name of the header, or remove it',
     ({ type, name }) => ((name !== undefined) === (type === 'Header') ? null : 'name'),
   ],
 );
@@ -88,7 +88,7 @@ export const Queue = closedObject(
   'How queries wait for the group.',
   [
     '!has(self.hold) || !has(self.maxWait) || duration(self.hold) <= duration(self.maxWait)',
-    'queue.hold must not be longer than queue.maxWait',
+    'queue.hold must not be longer than queue.maxWait; lower it',
     ({ hold, maxWait }) => (hold && maxWait && durationMs(hold) > durationMs(maxWait) ? 'hold' : null),
   ],
 );
@@ -104,7 +104,7 @@ export const RoutingGroupSpec = closedObject(
     fallbacks: Type.Optional(
       Type.Array(Type.String(groupName('fallbacks')), {
         maxItems: 16,
-        ...cel(withoutDuplicates('fallbacks must not name a group twice')),
+        ...cel(withoutDuplicates('fallbacks must not name a group twice; remove one of them')),
         description: 'Routing groups that serve in place of this one, in this order.',
       }),
     ),
@@ -142,11 +142,13 @@ export const RoutingGroupSpec = closedObject(
 );
 export type RoutingGroupSpec = Static<typeof RoutingGroupSpec>;
 
+export const NOT_ITSELF = 'must not name the group itself; remove it';
+
 /** A group whose name is `metadata.name` knows it only as a whole. */
 export const objectRules: readonly CelRule[] = [
   [
     '!has(self.spec.fallbacks) || !((has(self.spec.name) ? self.spec.name : self.metadata.name) in self.spec.fallbacks)',
-    'fallbacks must not name the group itself',
+    `fallbacks ${NOT_ITSELF}`,
   ],
 ];
 

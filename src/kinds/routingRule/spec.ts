@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { groupWithoutEdgeSpaces, immutableName } from '../../model/cel.ts';
+import { groupWithoutEdgeSpaces, immutableName, notOne } from '../../model/cel.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
 import type { Resource } from '../../model/resource.ts';
 import {
@@ -28,7 +28,7 @@ export const RouteTo = closedObject(
   'Where matching requests go: exactly one of routingGroup and cluster.',
   [
     'has(self.routingGroup) != has(self.cluster)',
-    'routeTo must name exactly one of routingGroup and cluster',
+    'routeTo must have either routingGroup or cluster; set one, and remove the other',
     ({ routingGroup, cluster }) => ((routingGroup === undefined) === (cluster === undefined) ? '' : null),
   ],
 );
@@ -47,6 +47,9 @@ export const Deny = closedObject(
   'Rejects matching submissions; final, whatever fires later.',
 );
 export type Deny = Static<typeof Deny>;
+
+export const ONE_EFFECT =
+  'actions, routeTo or deny must be set, and only one of them; write routeTo: {routingGroup: NAME}, or remove the others';
 
 /** `spec` of a RoutingRule (docs/rules.md#fields). */
 export const RoutingRuleSpec = closedObject(
@@ -85,11 +88,9 @@ export const RoutingRuleSpec = closedObject(
   'A rule that chooses the routing group of requests.',
   [
     '[has(self.actions), has(self.routeTo), has(self.deny)].filter(present, present).size() == 1',
-    'exactly one of actions, routeTo and deny must be set',
-    (spec) => {
-      const ways = (['actions', 'routeTo', 'deny'] as const).filter((way) => spec[way] !== undefined);
-      return ways.length === 1 ? null : (ways[1] ?? 'actions');
-    },
+    ONE_EFFECT,
+    (spec) => notOne(spec, ['actions', 'routeTo', 'deny']),
+    'is set next to another: ',
   ],
   immutableName(ROUTING_RULE),
 );

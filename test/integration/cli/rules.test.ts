@@ -125,7 +125,7 @@ actions:
       `${rules}:22:1: error: bad: unknown field colour; a rule has name, description, priority, condition, actions`,
       `${manifests}:5:15: warning: night: spec.condition: unknown variable reqest; there are request, state, result, engineRequestUser, engineQueryProperties`,
       expect.stringMatching(
-        /manifests\.yaml:12:\d+: error: a: spec\.proxyTo exactly one of proxyTo and serviceRef must be set/,
+        /manifests\.yaml:12:\d+: error: a: spec\.proxyTo is missing: proxyTo or serviceRef must be set, and not both/,
       ),
       '2 files, 2 resources, 2 rules: 2 mistakes',
       '',

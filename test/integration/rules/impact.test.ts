@@ -287,7 +287,7 @@ for (const { name, available, start } of databases) {
         [{}, 400, 'changes', /required/],
         [{ changes: [] }, 400, 'changes', /./],
         [{ changes: [added('request.getHeader(')] }, 400, 'changes[0].rule.condition', /./],
-        [{ changes: [changed('etl', {}), added('true', {})] }, 400, 'changes[1].rule.actions', /exactly one/],
+        [{ changes: [changed('etl', {}), added('true', {})] }, 400, 'changes[1].rule.actions', /only one of them/],
         [{ changes: [{ name: 'nosuch', rule: null }] }, 400, 'changes[0].name', /no rule/],
         [{ changes: [added('true'), added('true')] }, 400, 'changes[1].name', /twice/],
         [{ changes: [{ name: 'new', rule }], from: 'yesterday' }, 400, 'from', /RFC 3339/],

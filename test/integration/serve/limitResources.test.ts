@@ -95,7 +95,7 @@ describe.each(['directory', 'database'] as const)('groups and limits by REST, so
   test('a limit that cannot be is rejected with its field, and nothing is stored', async () => {
     const path = '/api/limits/default/x';
     for (const [body, field] of [
-      [{ maxRunningQueries: 1 }, 'per'],
+      [{ match: limit.match, maxRunningQueries: 1 }, 'per'],
       [{ match: limit.match, per: 'User' }, 'maxRunningQueries'],
       [{ ...limit, match: {} }, 'match'],
       [{ ...limit, match: { users: [{ type: 'RegularExpression', value: '(' }] } }, 'match.users[0].value'],

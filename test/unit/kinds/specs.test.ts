@@ -27,7 +27,7 @@ const nested = (levels: number): object => rootGroup(levels === 1 ? {} : { subGr
 const specs: Readonly<Record<string, readonly Row[]>> = {
   EngineCluster: [
     [cluster(), null],
-    [{ routingGroup: 'adhoc' }, 'spec.proxyTo exactly one of'],
+    [{ routingGroup: 'adhoc' }, 'spec.proxyTo is missing: proxyTo or serviceRef must be set, and not both'],
     [cluster({ serviceRef: { name: 's', port: 1 } }), 'spec.serviceRef exactly one'],
     [cluster({ proxyTo: 'http://a:1?x' }), 'spec.proxyTo must not hold a query'],
     [{ proxyTo: 'http://a:1' }, 'spec.routingGroup is required'],
@@ -36,12 +36,18 @@ const specs: Readonly<Record<string, readonly Row[]>> = {
     ...['0s', '999ms', '3601s', '999999999h'].map(
       (text): Row => [checked('interval', text), 'spec.healthCheck.interval must be a duration from 1s to 1h'],
     ),
-    [checked('interval', '90d'), 'spec.healthCheck.interval'],
+    [checked('interval', '90d'), 'spec.healthCheck.interval must be a duration such as 30s'],
     ...['1s', '0.5h', '1h'].map((text): Row => [checked('interval', text), null]),
     ...['9ms', '601s'].map(
       (text): Row => [checked('timeout', text), 'spec.healthCheck.timeout must be a duration from 10ms to 10m'],
     ),
     ...['10ms', '10m'].map((text): Row => [checked('timeout', text), null]),
+    [cluster({ healthCheck: { interval: '5s', timeout: '5s' } }), null],
+    [
+      cluster({ healthCheck: { interval: '5s', timeout: '5001ms' } }),
+      'spec.healthCheck.timeout must not be above healthCheck.interval',
+    ],
+    [{ routingGroup: 'a', serviceRef: { name: 'A', port: 1 } }, 'spec.serviceRef.name must match'],
     ...[1, 1_000_000].map((maxRunningQueries): Row => [cluster({ maxRunningQueries }), null]),
     [cluster({ maxRunningQueries: 0 }), 'spec.maxRunningQueries must be at least 1'],
     [cluster({ maxRunningQueries: 1_000_001 }), 'spec.maxRunningQueries must be at most 1000000'],
@@ -95,9 +101,9 @@ const specs: Readonly<Record<string, readonly Row[]>> = {
     [limit(), null],
     [{ ...everyone, per: 'All', maxQueuedQueries: 0 }, null],
     [{ ...everyone, per: 'Source', rate: { queries: 1_000_000, period: '24h', burst: 1 } }, null],
-    [limit({ match: {} }), 'spec.match match must have everyone: true, or users, userGroups'],
-    [limit({ match: { everyone: false } }), 'spec.match match must have everyone: true'],
-    [limit({ match: { everyone: true, users: [{ value: 'a' }] } }), 'spec.match match must have everyone: true'],
+    [limit({ match: {} }), 'spec.match must have everyone: true, or users, userGroups'],
+    [limit({ match: { everyone: false } }), 'spec.match must have everyone: true'],
+    [limit({ match: { everyone: true, users: [{ value: 'a' }] } }), 'spec.match must have everyone: true'],
     [limit({ match: { everyone: false, users: [{ type: 'Prefix', value: 'a' }] } }), null],
     [{ per: 'User', maxRunningQueries: 1 }, 'spec.match is required'],
     [
@@ -118,7 +124,7 @@ const specs: Readonly<Record<string, readonly Row[]>> = {
     [{ ...everyone, per: 'session', maxRunningQueries: 1 }, 'spec.per must be one of "User", "Source", "All"'],
     [
       { ...everyone, per: 'User' },
-      'spec.maxRunningQueries is missing: at least one of maxRunningQueries, maxQueuedQueries and rate must be set',
+      'spec.maxRunningQueries is missing: maxRunningQueries, maxQueuedQueries or rate must be set',
     ],
     [limit({ maxRunningQueries: 0 }), 'spec.maxRunningQueries must be at least 1'],
     [limit({ maxRunningQueries: 1_000_001 }), 'spec.maxRunningQueries must be at most 1000000'],
