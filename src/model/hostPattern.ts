@@ -4,6 +4,10 @@
  */
 const form = /^(\*|(?:\*\.)?[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?$/;
 
+/** Form of the text in a resource; valid in RE2 too. */
+export const HOST_PATTERN_FORM =
+  '^([*]|([*][.])?[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?|\\[[0-9A-Fa-f:.]+\\])(:[0-9]{1,5})?$';
+
 /** Default ports of the schemes, which URLs omit. */
 const ports: Readonly<Record<string, string>> = { 'http:': '80', 'https:': '443' };
 

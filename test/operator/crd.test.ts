@@ -59,6 +59,7 @@ const healthCheck = {
   failureThreshold: 3,
   successThreshold: 100,
   credentialsSecretRef: { name: 'creds' },
+  credentialsHosts: ['*.trino.svc', 'trino.example:8443'],
 };
 /** What goes with each way of saying what a rule does. */
 const beside = { description: 'x', priority: 5, whenUnavailable: 'Reject', stop: true, suspend: true };
@@ -259,6 +260,16 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
       'a Secret without name',
       cluster({ healthCheck: { credentialsSecretRef: {} } }),
       'credentialsSecretRef.name: Required',
+    ],
+    [
+      'hosts of credentials without a Secret',
+      cluster({ healthCheck: { credentialsHosts: ['a'] } }),
+      'healthCheck.credentialsHosts needs healthCheck.credentialsSecretRef',
+    ],
+    [
+      'a URL as host of credentials',
+      cluster({ healthCheck: { credentialsSecretRef: { name: 'a' }, credentialsHosts: ['http://a'] } }),
+      'credentialsHosts must have hosts such as trino.example',
     ],
     ['a password in it', cluster({ healthCheck: { password: 'x' } }), '.spec.healthCheck.password: field not declared'],
     ['an unknown field', cluster({ proxyto: 'x' }), '.spec.proxyto: field not declared in schema'],

@@ -226,7 +226,8 @@ describe.skipIf(!controlPlaneAvailable)('operator on a real API server, with onl
     await rig.apply('kubectl', clusterManifest('a', check), clusterManifest('b'));
     await until(() => expect(operator.table.current.clusters.size).toBe(2));
     expect(await operator.healthCredentials('b', url)).toBeNull();
-    expect(await operator.healthCredentials('a', url)).toMatchObject({
+    const service = `http://engine.${rig.namespace}.svc:8080`;
+    expect(await operator.healthCredentials('a', service)).toMatchObject({
       ok: false,
       message: expect.stringContaining('does not exist'),
     });
@@ -238,21 +239,22 @@ describe.skipIf(!controlPlaneAvailable)('operator on a real API server, with onl
       '--from-literal=username=u',
       '--from-literal=password=p',
     ]);
-    expect(await operator.healthCredentials('a', url)).toMatchObject({
+    expect(await operator.healthCredentials('a', service)).toMatchObject({
       ok: false,
       message: expect.stringContaining('labelled'),
     });
     await rig.kubectl(['label', 'secret', 'creds', 'enginegateway.dev/health-credentials=true']);
-    // To Services beside it without more ado, elsewhere where its annotation says so.
-    const service = `http://engine.${rig.namespace}.svc:8080`;
+    // To Services of the namespace without more ado, elsewhere where the cluster states so.
     expect(await operator.healthCredentials('a', service)).toEqual({ ok: true, username: 'u', password: 'p' });
     expect(await operator.healthCredentials('a', url)).toMatchObject({
       ok: false,
       reason: 'HostNotAllowed',
-      message: expect.stringContaining('enginegateway.dev/health-credentials-hosts=a:8080'),
+      message: expect.stringContaining('write credentialsHosts: ["a:8080"]'),
     });
-    await rig.kubectl(['annotate', 'secret', 'creds', 'enginegateway.dev/health-credentials-hosts=a:8080']);
-    expect(await operator.healthCredentials('a', url)).toEqual({ ok: true, username: 'u', password: 'p' });
+    const healthCheck = { ...check.healthCheck, credentialsHosts: ['a:8080'] };
+    await rig.apply('kubectl', clusterManifest('a', { healthCheck }));
+    const expected = { ok: true, username: 'u', password: 'p' };
+    await until(async () => expect(await operator.healthCredentials('a', url)).toEqual(expected));
   });
 
   test.skipIf(!hasOpenssl)('certificates that a cluster refers to are read, and used once they are good', async () => {

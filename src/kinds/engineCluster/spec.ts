@@ -13,6 +13,7 @@ import {
 } from '../../model/cel.ts';
 import { durationField, durationMs } from '../../model/durationField.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
+import { HOST_PATTERN_FORM } from '../../model/hostPattern.ts';
 import { MAX_RUNNING_QUERIES } from '../../model/limitBounds.ts';
 import { monitorChoices } from '../../model/monitorType.ts';
 import { clusterNameRules, routingGroupRules } from '../../model/registryCluster.ts';
@@ -88,7 +89,23 @@ export const HealthCheck = closedObject(
     credentialsSecretRef: Type.Optional(
       closedObject(
         { name: objectName('credentialsSecretRef', 'Name of the Secret.') },
-        'Secret with keys username and password for checks; same namespace, labelled enginegateway.dev/health-credentials=true, with the hosts it may be sent to in the annotation enginegateway.dev/health-credentials-hosts.',
+        'Secret with keys username and password for checks; same namespace, labelled enginegateway.dev/health-credentials=true.',
+      ),
+    ),
+    credentialsHosts: Type.Optional(
+      Type.Array(
+        Type.String({
+          ...{ pattern: HOST_PATTERN_FORM, minLength: 1, maxLength: 253 },
+          ...cel([
+            `self.matches(r'${HOST_PATTERN_FORM}')`,
+            'credentialsHosts must have hosts such as trino.example, trino.example:8443 or *.trino.svc',
+          ]),
+        }),
+        {
+          ...{ minItems: 1, maxItems: 32 },
+          description:
+            'Hosts that the Secret may be sent to, such as trino.example:8443 or *.trino.svc; Services of the own namespace by default.',
+        },
       ),
     ),
   },
@@ -97,6 +114,12 @@ export const HealthCheck = closedObject(
     '!has(self.timeout) || !has(self.interval) || duration(self.timeout) <= duration(self.interval)',
     'healthCheck.timeout must not be above healthCheck.interval; lower it, or raise the interval',
     ({ timeout, interval }) => (timeout && interval && durationMs(timeout) > durationMs(interval) ? 'timeout' : null),
+  ],
+  [
+    '!has(self.credentialsHosts) || has(self.credentialsSecretRef)',
+    'healthCheck.credentialsHosts needs healthCheck.credentialsSecretRef; name the Secret, or remove the hosts',
+    ({ credentialsHosts, credentialsSecretRef }) =>
+      credentialsHosts !== undefined && credentialsSecretRef === undefined ? 'credentialsHosts' : null,
   ],
 );
 export type HealthCheck = Static<typeof HealthCheck>;
@@ -153,6 +176,7 @@ export const ClusterTlsSpec = closedObject(
     '!has(self.caBundle) || !has(self.caRef)',
     'tls.caBundle and tls.caRef exclude each other; remove one of them',
     ({ caBundle, caRef }) => (caBundle === undefined || caRef === undefined ? null : 'caRef'),
+    'is set next to caBundle: ',
   ],
 );
 export type ClusterTlsSpec = Static<typeof ClusterTlsSpec>;

@@ -2,7 +2,6 @@ import { ApiException } from '@kubernetes/client-node';
 import { describe, expect, test } from 'vitest';
 import type { Resource } from '../../../src/model/resource.ts';
 import {
-  HEALTH_CREDENTIALS_HOSTS,
   HEALTH_CREDENTIALS_LABEL,
   SecretCredentials,
 } from '../../../src/operator/sources/kubernetes/healthCredentials.ts';
@@ -10,14 +9,12 @@ import {
 type Answer =
   | {
       readonly labels: Record<string, string>;
-      readonly annotations: Record<string, string>;
       readonly data: Record<string, string>;
     }
   | Error;
 
-const secret = (password: string, hosts: string | null = null): Answer => ({
+const secret = (password: string): Answer => ({
   labels: { [HEALTH_CREDENTIALS_LABEL]: 'true' },
-  annotations: hosts === null ? {} : { [HEALTH_CREDENTIALS_HOSTS]: hosts },
   data: { username: 'u', password },
 });
 const answering = (code: number): Answer => new ApiException(code, 'x', '{}', {});
@@ -39,8 +36,9 @@ function credentials() {
   const read = new SecretCredentials(api, { now: () => now, monotonic: () => now });
   return {
     reads,
-    of: async (url = 'http://engine.ns.svc:8080') => {
-      const found = await read.of(resource({ healthCheck: { credentialsSecretRef: { name: 's' } } }), url);
+    of: async (url = 'http://engine.ns.svc:8080', hosts: readonly string[] | null = null) => {
+      const check = { credentialsSecretRef: { name: 's' }, ...(hosts === null ? {} : { credentialsHosts: hosts }) };
+      const found = await read.of(resource({ healthCheck: check }), url);
       return found?.ok === true ? found.password : found?.message;
     },
     none: () => read.of(resource({}), 'http://a'),
@@ -86,14 +84,10 @@ test.each<[string, Answer]>([
 
 test.each<[string, Answer, string]>([
   ['deleted', answering(404), 'Secret ns/s does not exist'],
-  [
-    'not labelled any more',
-    { labels: {}, annotations: {}, data: {} },
-    'must be labelled enginegateway.dev/health-credentials=true',
-  ],
+  ['not labelled any more', { labels: {}, data: {} }, 'must be labelled enginegateway.dev/health-credentials=true'],
   [
     'without its keys',
-    { labels: { [HEALTH_CREDENTIALS_LABEL]: 'true' }, annotations: {}, data: { username: 'u' } },
+    { labels: { [HEALTH_CREDENTIALS_LABEL]: 'true' }, data: { username: 'u' } },
     'must have the keys username and password',
   ],
 ])('a Secret that is %s counts at once', async (_what, answer, message) => {
@@ -113,56 +107,38 @@ test('without the right to read Secrets of the namespace the message says which 
 });
 
 describe('the hosts that a Secret may be sent to', () => {
-  test.each<[string | null, string, boolean]>([
-    // Without the annotation: Services of its own namespace.
+  test.each<[string[] | null, string, boolean]>([
+    // Without the field: Services of the namespace.
     [null, 'http://engine.ns.svc:8080', true],
     [null, 'https://engine.ns.svc.cluster.local', true],
     [null, 'http://engine.other.svc:8080', false],
     [null, 'http://engine.ns.svc.evil.example', false],
     [null, 'https://trino.example:8443', false],
     // With it: what it names, and nothing else.
-    ['trino.example:8443', 'https://trino.example:8443', true],
-    ['trino.example:8443', 'https://TRINO.example:8443', true],
-    ['trino.example:8443', 'https://trino.example:9443', false],
-    ['trino.example:8443', 'https://trino.example', false],
-    ['trino.example:443', 'https://trino.example', true],
-    ['trino.example:443', 'http://trino.example', false],
-    ['trino.example', 'http://trino.example:1', true],
-    ['trino.example', 'http://evil-trino.example', false],
-    ['trino.example', 'http://trino.example.evil.example', false],
-    ['*.trino.svc', 'http://a.trino.svc:8080', true],
-    ['*.trino.svc', 'http://a.b.trino.svc:8080', true],
-    ['*.trino.svc', 'http://trino.svc:8080', false],
-    ['*.trino.svc', 'http://eviltrino.svc:8080', false],
-    ['a.example, b.example', 'http://b.example', true],
-    ['10.0.0.1:8080', 'http://10.0.0.1:8080', true],
-    ['[2001:DB8::1]:8080', 'http://[2001:db8:0::1]:8080', true],
-    ['*', 'http://anything', true],
-    ['trino.example', 'http://engine.ns.svc:8080', false],
-    ['', 'http://engine.ns.svc:8080', false],
+    [['trino.example:8443'], 'https://trino.example:8443', true],
+    [['trino.example:8443'], 'https://TRINO.example:8443', true],
+    [['trino.example:8443'], 'https://trino.example:9443', false],
+    [['trino.example:8443'], 'https://trino.example', false],
+    [['trino.example:443'], 'https://trino.example', true],
+    [['trino.example:443'], 'http://trino.example', false],
+    [['trino.example'], 'http://trino.example:1', true],
+    [['trino.example'], 'http://evil-trino.example', false],
+    [['trino.example'], 'http://trino.example.evil.example', false],
+    [['*.trino.svc'], 'http://a.trino.svc:8080', true],
+    [['*.trino.svc'], 'http://a.b.trino.svc:8080', true],
+    [['*.trino.svc'], 'http://trino.svc:8080', false],
+    [['*.trino.svc'], 'http://eviltrino.svc:8080', false],
+    [['a.example', 'b.example'], 'http://b.example', true],
+    [['10.0.0.1:8080'], 'http://10.0.0.1:8080', true],
+    [['[2001:DB8::1]:8080'], 'http://[2001:db8:0::1]:8080', true],
+    [['*'], 'http://anything', true],
+    [['trino.example'], 'http://engine.ns.svc:8080', false],
   ])('%j: %s %s', async (hosts, url, expected) => {
-    const { of, set } = credentials();
-    set(secret('one', hosts));
-    const found = await of(url);
+    const { of, reads } = credentials();
+    const found = await of(url, hosts);
     if (expected) expect(found).toBe('one');
     else
-      expect(found).toMatch(
-        /^Secret ns\/s may be sent to .*: annotate it with enginegateway.dev\/health-credentials-hosts=/,
-      );
-  });
-
-  test('a host that cannot be one is named', async () => {
-    const { of, set } = credentials();
-    set(secret('one', 'http://trino.example'));
-    expect(await of()).toContain(
-      'must be a host such as trino.example, trino.example:8443 or *.trino.svc, not "http://trino.example"',
-    );
-  });
-
-  test('a changed annotation counts at the next check where it refused before', async () => {
-    const { of, set } = credentials();
-    expect(await of('http://trino.example')).toContain('annotate it');
-    set(secret('one', 'trino.example'));
-    expect(await of('http://trino.example')).toBe('one');
+      expect(found).toMatch(/^spec.healthCheck.credentialsHosts does not name .*; write credentialsHosts: \[".*"\]$/);
+    expect(reads).toHaveLength(expected ? 1 : 0);
   });
 });

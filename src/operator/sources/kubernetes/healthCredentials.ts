@@ -1,15 +1,12 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../../model/clock.ts';
 import { growingTo } from '../../../model/growingCache.ts';
-import { hostMatches, hostOf, hostPatternProblem } from '../../../model/hostPattern.ts';
+import { hostMatches, hostOf } from '../../../model/hostPattern.ts';
 import { API_GROUP, type Resource } from '../../../model/resource.ts';
 import type { KubeApi } from './kubeApi.ts';
 import { kubeCode, kubeReason } from './kubeErrors.ts';
 
 export const HEALTH_CREDENTIALS_LABEL = `${API_GROUP}/health-credentials`;
-
-/** Annotation of such a Secret: the hosts that it may be sent to, as patterns between commas. */
-export const HEALTH_CREDENTIALS_HOSTS = `${API_GROUP}/health-credentials-hosts`;
 
 /** Reason that there are no credentials, as of the condition `HealthCredentials`. */
 interface Missing {
@@ -21,10 +18,15 @@ interface Missing {
 export type HealthCredentials = { readonly ok: true; readonly username: string; readonly password: string } | Missing;
 
 type ReadSecret =
-  /** `hosts`: as the annotation has them; null without it. */
-  | (Exclude<HealthCredentials, Missing> & { readonly hosts: readonly string[] | null })
+  | Exclude<HealthCredentials, Missing>
   /** `away`: the API server did not say what the Secret holds. */
   | (Missing & { readonly away: boolean });
+
+/** Fields of `spec.healthCheck` about credentials. */
+interface CredentialsSpec {
+  readonly credentialsSecretRef?: { readonly name: string };
+  readonly credentialsHosts?: readonly string[];
+}
 
 /** Time that a Secret is used before it is read again. Milliseconds. */
 const MAX_AGE_MS = 60_000;
@@ -32,9 +34,8 @@ const MAX_AGE_MS = 60_000;
 const MAX_CACHED = 10_000;
 
 /**
- * Reads the Secrets that `spec.healthCheck.credentialsSecretRef` names: of the resource's own namespace only, only those
- * that are labelled for it, and for the hosts that the Secret itself names, so that a user who may write a cluster, but
- * not Secrets, cannot have one sent to an address of their own.
+ * Reads the Secrets that `spec.healthCheck.credentialsSecretRef` names: of the resource's own namespace only, and only those
+ * that are labelled for it. They go to `spec.healthCheck.credentialsHosts`, by default to Services of that namespace.
  */
 export class SecretCredentials {
   readonly #api: Pick<KubeApi, 'readObject'>;
@@ -53,20 +54,14 @@ export class SecretCredentials {
    * @param proxyTo the URL that they would be sent to
    */
   async of(resource: Resource, proxyTo: string): Promise<HealthCredentials | null> {
-    const check = resource.spec.healthCheck as
-      | { readonly credentialsSecretRef?: { readonly name: string } }
-      | undefined;
-    const name = check?.credentialsSecretRef?.name;
-    if (name === undefined) return null;
+    const { credentialsSecretRef, credentialsHosts } = (resource.spec.healthCheck ?? {}) as CredentialsSpec;
+    if (credentialsSecretRef === undefined) return null;
+    const { name } = credentialsSecretRef;
     const { namespace } = resource.metadata;
+    const refusal = hostRefusal(namespace, name, credentialsHosts, proxyTo);
+    if (refusal !== null) return { ok: false, reason: 'HostNotAllowed', message: refusal };
     const secret = await this.#secret(namespace, name);
     if (!secret.ok) return { ok: false, reason: secret.reason, message: secret.message };
-    const refusal = hostRefusal(`Secret ${namespace}/${name}`, namespace, secret.hosts, proxyTo);
-    if (refusal !== null) {
-      // Read again at the next check, so that a changed annotation counts soon.
-      this.#read.delete(`${namespace}/${name}`);
-      return { ok: false, reason: 'HostNotAllowed', message: refusal };
-    }
     return { ok: true, username: secret.username, password: secret.password };
   }
 
@@ -95,7 +90,7 @@ export class SecretCredentials {
       away,
     });
     try {
-      const { labels, annotations, data } = await this.#api.readObject('Secret', namespace, name);
+      const { labels, data } = await this.#api.readObject('Secret', namespace, name);
       if (labels[HEALTH_CREDENTIALS_LABEL] !== 'true') {
         return failed('SecretNotLabelled', `must be labelled ${HEALTH_CREDENTIALS_LABEL}=true to be read`);
       }
@@ -103,14 +98,7 @@ export class SecretCredentials {
       if (username === undefined || password === undefined) {
         return failed('SecretIncomplete', 'must have the keys username and password');
       }
-      const named = annotations[HEALTH_CREDENTIALS_HOSTS];
-      const hosts = named === undefined ? null : named.split(/[\s,]+/).filter((host) => host !== '');
-      const wrong = hosts?.find((host) => hostPatternProblem(host) !== null);
-      if (wrong === undefined) return { ok: true, username, password, hosts };
-      return failed(
-        'SecretIncomplete',
-        `: a host in its annotation ${HEALTH_CREDENTIALS_HOSTS} ${hostPatternProblem(wrong)}`,
-      );
+      return { ok: true, username, password };
     } catch (error) {
       const code = kubeCode(error);
       if (code === 404) return failed('SecretNotFound', 'does not exist');
@@ -127,14 +115,15 @@ function missingRole(namespace: string): string {
 
 /** Returns the reason that a Secret may not be sent to a URL, with the fix; null if it may. */
 function hostRefusal(
-  secret: string,
   namespace: string,
-  hosts: readonly string[] | null,
+  name: string,
+  hosts: readonly string[] | undefined,
   proxyTo: string,
 ): string | null {
-  // Without the annotation: to Services in addition to the Secret, which those who may only write clusters do not run.
   const allowed = hosts ?? [`*.${namespace}.svc`, `*.${namespace}.svc.cluster.local`];
   if (hostMatches(allowed, proxyTo)) return null;
-  const names = hosts === null ? `Services of namespace ${namespace} only, as it names no hosts` : hosts.join(', ');
-  return `${secret} may be sent to ${names === '' ? 'no host' : names}: annotate it with ${HEALTH_CREDENTIALS_HOSTS}=${[...(hosts ?? []), hostOf(proxyTo)].join(',')}`;
+  const host = hostOf(proxyTo);
+  const fix = `credentialsHosts: ${JSON.stringify([...(hosts ?? []), host])}`;
+  const sent = hosts === undefined ? `Services of namespace ${namespace}` : hosts.join(', ');
+  return `spec.healthCheck.credentialsHosts does not name ${host}: Secret ${namespace}/${name} is sent to ${sent} only; write ${fix}`;
 }

@@ -169,22 +169,22 @@ export class KubeApi extends KubeRequests {
     return await this.#send('GET', NAMESPACES_PATH, { query: { limit, continue: token } });
   }
 
-  /** Labels, annotations and (decoded) data of a ConfigMap or Secret. */
+  /** Labels and (decoded) data of a ConfigMap or Secret. */
   async readObject(
     kind: 'ConfigMap' | 'Secret',
     namespace: string,
     name: string,
-  ): Promise<{ readonly labels: Texts; readonly annotations: Texts; readonly data: Texts }> {
+  ): Promise<{ readonly labels: Texts; readonly data: Texts }> {
     const plural = kind === 'Secret' ? 'secrets' : 'configmaps';
     const path = kubePath('api', 'v1', 'namespaces', namespace, plural, name);
     const { metadata, data = {} } = await this.#send<Pick<KubeObject, 'metadata'> & { readonly data?: Texts }>(
       'GET',
       path,
     );
-    const { labels = {}, annotations = {} } = metadata;
+    const { labels = {} } = metadata;
     const decode = (value: string) => (kind === 'Secret' ? Buffer.from(value, 'base64').toString() : value);
     const decoded = Object.entries(data).map(([key, value]) => [key, decode(value)]);
-    return { labels, annotations, data: Object.fromEntries(decoded) };
+    return { labels, data: Object.fromEntries(decoded) };
   }
 
   async createEvent(event: KubeEvent): Promise<void> {
