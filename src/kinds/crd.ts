@@ -1,6 +1,6 @@
 import { cel } from '../model/cel.ts';
 import { API_GROUP, API_VERSION } from '../model/resource.ts';
-import type { PrinterColumn, ResourceKind } from './resourceKind.ts';
+import { conditionColumn, type PrinterColumn, type ResourceKind } from './resourceKind.ts';
 
 const age: PrinterColumn = {
   name: 'Age',
@@ -9,11 +9,22 @@ const age: PrinterColumn = {
   description: 'Time since the resource was created.',
 };
 
+const isReady = conditionColumn('Ready', 'Accepted and in use.');
+
 const gatewayClass: PrinterColumn = {
   name: 'Class',
   type: 'string',
   jsonPath: '.spec.gatewayClassName',
   description: 'Class of the gateway that it is for.',
+  priority: 1,
+};
+
+const message: PrinterColumn = {
+  name: 'Message',
+  type: 'string',
+  jsonPath: '.status.conditions[?(@.type=="Ready")].message',
+  description: 'Why it is ready or not.',
+  priority: 1,
 };
 
 const suspend: PrinterColumn = {
@@ -150,7 +161,7 @@ export function customResourceDefinition(kind: ResourceKind): object {
           served: true,
           storage: true,
           subresources: { status: {} },
-          additionalPrinterColumns: [gatewayClass, ...kind.columns, suspend, age],
+          additionalPrinterColumns: [isReady, ...kind.columns, suspend, gatewayClass, message, age],
           selectableFields: [...kind.selectableFields, '.spec.suspend'].map((jsonPath) => ({ jsonPath })),
           schema: {
             openAPIV3Schema: {

@@ -174,7 +174,8 @@ export function statusDraft(
 export function usageFields(count: AdmissionCount | null): Readonly<Record<string, number>> {
   if (count === null) return {};
   const { running, waiting, refused } = count;
-  return { ...(running === null ? null : { running }), waiting, refused };
+  const limited = running === null ? null : { runningQueries: running };
+  return { ...limited, queuedQueries: waiting, rejectedQueries: refused };
 }
 
 /** Schema of a field of a status that is a count. */
@@ -182,9 +183,9 @@ export const countField = (description: string) => ({ type: 'integer', format: '
 
 /** Fields of a status that show how much of a limit is used, as the last count of all replicas found it. */
 export const countProperties = {
-  running: countField('Queries that run and count against it, on all replicas.'),
-  waiting: countField('Submissions that wait for it.'),
-  refused: countField(
-    'Submissions that it refused, or would have refused where it only observes, since counting began.',
+  runningQueries: countField('Queries that run and count against it, on all replicas.'),
+  queuedQueries: countField('Queries that wait for it.'),
+  rejectedQueries: countField(
+    'Queries that it rejected, or would have rejected where it only observes, since counting began.',
   ),
 };

@@ -29,6 +29,16 @@ export const conditionColumn = (type: string, description: string, priority = 0)
   ...(priority === 0 ? {} : { priority }),
 });
 
+/** Columns of counts of queries (`countProperties`). */
+export const countColumns: readonly PrinterColumn[] = [
+  { name: 'Running', type: 'integer', jsonPath: '.status.runningQueries', description: 'Queries that run.' },
+  { name: 'Queued', type: 'integer', jsonPath: '.status.queuedQueries', description: 'Queries that wait.' },
+  {
+    ...{ name: 'Rejected', type: 'integer', jsonPath: '.status.rejectedQueries' },
+    ...{ description: 'Queries rejected.', priority: 1 },
+  },
+];
+
 /**
  * Compiles a check of specs: mistakes against the schema or, as the API server does it, against the rules of a spec of the schema.
  * @param others finds in a spec of the schema what neither describes

@@ -657,13 +657,12 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     expect(spec).toEqual({
       condition: 'true',
       ...route,
-      priority: 2_147_483_647,
       whenUnavailable: 'Fallback',
       stop: false,
       suspend: false,
     });
     expect((await kubectl(['get', 'ec', 'defaults'])).split('\n')[0]).toMatch(
-      /^NAME +CLASS +GROUP +ACTIVE +HEALTHY +READY +SUSPEND +AGE$/,
+      /^NAME +READY +GROUP +ACTIVE +HEALTHY +SUSPEND +AGE$/,
     );
     expect((await kubectl(['get', 'rr', 'shown'])).split('\n')[0]).toMatch(
       /^NAME +CLASS +PRIORITY +ROUTES TO +ACCEPTED +RESOLVEDREFS +SUSPEND +AGE$/,
@@ -680,7 +679,7 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     for (const [kind, field, name] of [
       ['ec', 'spec.active=true,spec.routingGroup=etl', 'enginecluster.enginegateway.dev/defaults\n'],
       ['ec', 'spec.active=false', ''],
-      ['rr', 'spec.priority=2147483647,spec.suspend=false', 'routingrule.enginegateway.dev/shown\n'],
+      ['rr', 'spec.suspend=false', 'routingrule.enginegateway.dev/shown\n'],
       ['rr', 'spec.suspend=true', ''],
       ['rgc', 'spec.environment=production', 'resourcegroupconfiguration.enginegateway.dev/shown\n'],
       ['rgc', 'spec.environment=staging', ''],

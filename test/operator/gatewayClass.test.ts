@@ -72,10 +72,12 @@ describe.skipIf(!controlPlaneAvailable)('several gateways', () => {
     expect(await stored(plain)).toEqual({ resources: ['a'], rows: ['a'] });
     expect(await stored(blue)).toEqual({ resources: ['b', 'r'], rows: ['b'] });
     expect(await rig.kubectl(['get', 'ec', 'nobody', '-o', 'jsonpath={.status}'])).toBe('');
-    const listed = (await rig.kubectl(['get', 'ec'])).split('\n').map((line) => line.split(/\s+/).slice(0, 2));
+    const lines = (await rig.kubectl(['get', 'ec', '-o', 'wide'])).split('\n');
+    const column = lines[0]?.indexOf('CLASS');
+    const listed = lines.map((line) => [line.split(' ')[0], line.slice(column).split(' ')[0]]);
     expect(listed.slice(0, 4)).toEqual([
       ['NAME', 'CLASS'],
-      ['a', 'adhoc'],
+      ['a', ''],
       ['b', 'blue'],
       ['nobody', 'green'],
     ]);

@@ -45,7 +45,6 @@ export const engineCluster: ResourceKind<ClusterOutcome> = {
     { name: 'Group', type: 'string', jsonPath: '.spec.routingGroup', description: 'Routing group.' },
     { name: 'Active', type: 'boolean', jsonPath: '.status.active', description: 'Takes new queries.' },
     conditionColumn('Healthy', 'The last health check was good.'),
-    conditionColumn('Ready', 'Accepted, in the routing table and in the database.'),
     { name: 'URL', type: 'string', jsonPath: '.status.proxyTo', description: 'URL in use.', priority: 1 },
     {
       name: 'Override',

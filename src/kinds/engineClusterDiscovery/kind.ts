@@ -71,7 +71,6 @@ export const engineClusterDiscovery: ResourceKind<DiscoveryOutcome> = {
     { name: 'Services', type: 'integer', jsonPath: '.status.services', description: 'Services that match.' },
     { name: 'Clusters', type: 'integer', jsonPath: '.status.clusters', description: 'Clusters made of them.' },
     conditionColumn('Discovered', 'Every Service that matches is a cluster.'),
-    conditionColumn('Ready', 'Accepted and stored.'),
     conditionColumn('ResolvedRefs', 'The Services of its namespaces can be read.', 1),
   ],
   selectableFields: ['.spec.gatewayClassName'],

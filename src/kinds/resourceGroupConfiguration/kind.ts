@@ -26,7 +26,6 @@ export const resourceGroupConfiguration: ResourceKind<GroupsOutcome> = {
     { name: 'Environment', type: 'string', jsonPath: '.spec.environment', description: 'Environment of the engines.' },
     conditionColumn('Applied', 'The tables have what is declared.'),
     conditionColumn('Drift', 'Somebody else changed what is declared.'),
-    conditionColumn('Ready', 'Accepted, and in the tables.'),
   ],
   selectableFields: ['.spec.environment', '.spec.gatewayClassName'],
   example: {

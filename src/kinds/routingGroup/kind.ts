@@ -22,6 +22,7 @@ import { type PolicyOutcome, PolicyProgram } from '../policyProgram.ts';
 import {
   type CheckedManifest,
   conditionColumn,
+  countColumns,
   type ManifestFinding,
   plainKind,
   type ResourceKind,
@@ -55,12 +56,15 @@ export const routingGroup: ResourceKind<GroupOutcome> = {
   },
   columns: [
     { name: 'Clusters', type: 'integer', jsonPath: '.status.clusters', description: 'Clusters of the group.' },
-    { name: 'Limit', type: 'integer', jsonPath: '.spec.maxRunningQueries', description: 'Queries at a time.' },
-    { name: 'Running', type: 'integer', jsonPath: '.status.running', description: 'Queries that run.' },
-    { name: 'Waiting', type: 'integer', jsonPath: '.status.waiting', description: 'Queries that wait.' },
-    conditionColumn('Ready', 'Accepted, in the routing table and in the database.'),
+    {
+      name: 'Limit',
+      type: 'integer',
+      jsonPath: '.spec.maxRunningQueries',
+      description: 'Queries at a time.',
+      priority: 1,
+    },
+    ...countColumns,
     conditionColumn('ResolvedRefs', 'The group and its fallbacks have clusters.'),
-    { name: 'Refused', type: 'integer', jsonPath: '.status.refused', description: 'Queries refused.', priority: 1 },
     { name: 'Fallbacks', type: 'string', jsonPath: '.spec.fallbacks', description: 'In their order.', priority: 1 },
   ],
   selectableFields: ['.spec.name', '.spec.gatewayClassName'],

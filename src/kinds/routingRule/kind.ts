@@ -35,7 +35,7 @@ export const routingRule: ResourceKind<RuleOutcome> = {
   columns: [
     { name: 'Priority', type: 'integer', jsonPath: '.spec.priority', description: 'Lower fires earlier.' },
     { name: 'Routes to', type: 'string', jsonPath: '.status.routesTo', description: 'Where it sends requests.' },
-    conditionColumn('Accepted', 'The rule compiles and is in force.'),
+    conditionColumn('Accepted', 'The rule compiles.', 1),
     conditionColumn('ResolvedRefs', 'The group or cluster that it names is there.'),
     conditionColumn('Programmed', 'The rule is in the routing table.', 1),
   ],

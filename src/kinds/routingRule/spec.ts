@@ -59,8 +59,7 @@ export const RoutingRuleSpec = closedObject(
     priority: optionalInteger(
       -2_147_483_648,
       DEFAULT_PRIORITY,
-      'Rules fire in ascending order; a later one overrules an earlier one.',
-      { default: DEFAULT_PRIORITY },
+      'Rules fire in ascending order, those without a priority last; a later one overrules an earlier one.',
     ),
     condition: Type.String({
       minLength: 1,
