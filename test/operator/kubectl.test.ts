@@ -145,7 +145,7 @@ describe.skipIf(!controlPlaneAvailable)('what kubectl shows', () => {
         .filter((line) => line.startsWith(`${kind === 'ec' ? 'EngineCluster' : 'RoutingRule'}/${local} `))
         .sort()
         .join('\n');
-    const expected = name === 'ec/etl-1' ? 'Healthy' : 'Stalled';
+    const expected = name === 'ec/etl-1' ? 'Healthy' : 'Accepted';
     await until(async () => expect(await events()).toContain(expected));
     await expect(masked(`${await events()}\n`)).toMatchFileSnapshot(`golden/kubectl/events-${kind}-${local}.txt`);
   });

@@ -380,17 +380,28 @@ export class Controller {
     }
     this.#written.set(key, { uid, at: clock.monotonic() });
     metrics.statusWrite(true);
-    for (const condition of status.conditions ?? []) this.#noteCondition(resource, condition);
+    this.#noteConditions(resource, status.conditions ?? []);
     return 0;
   }
 
-  #noteCondition(resource: Resource, condition: Condition): void {
+  #noteConditions(resource: Resource, conditions: readonly Condition[]): void {
+    const messages = new Set<string>();
+    for (const condition of conditions) {
+      // A rule that is not accepted is not programmed either.
+      const isRepeated = messages.has(condition.message) || condition.reason === 'NotAccepted';
+      this.#noteCondition(resource, condition, isRepeated);
+      if (condition.status === 'False' || condition.type === 'Stalled') messages.add(condition.message);
+    }
+  }
+
+  /** @param isRepeated true if another condition states the same mistake: one mistake is one event */
+  #noteCondition(resource: Resource, condition: Condition, isRepeated: boolean): void {
     const before = resource.status?.conditions?.find(({ type }) => type === condition.type) ?? null;
     const isOfSameReason = before?.status === condition.status && before.reason === condition.reason;
     // Each drift counts by itself: its message states what was changed, and when it was noticed.
     if (isOfSameReason && (condition.type !== 'Drift' || before.message === condition.message)) return;
     this.#options.metrics.statusTransitions.inc();
-    this.#options.onTransition({ resource, condition, before });
+    if (!isRepeated) this.#options.onTransition({ resource, condition, before });
   }
 
   /**
