@@ -129,11 +129,15 @@ export interface StatusView {
   readonly targets: GroupTargets;
 }
 
-/** The condition `Ready` of a resource that has no further conditions for it. */
-export function ready(acceptance: Acceptance, stored: Stored): State {
+/**
+ * The condition `Ready`: the first state that is not true, or `Ready`.
+ * @param others states that it sums up; a suspended resource, which is in its desired state, has none
+ */
+export function ready(acceptance: Acceptance, stored: Stored, ...others: readonly State[]): State {
   if (acceptance.status !== 'True') return acceptance;
   if (!stored.stored) return conditionState('False', 'NotStored', stored.reason);
-  return conditionState('True', 'Ready', 'accepted, in the routing table and in the database');
+  const unmet = others.find(({ status }) => status === 'False') ?? others.find(({ status }) => status === 'Unknown');
+  return unmet ?? conditionState('True', 'Ready', 'accepted, in the routing table and in the database');
 }
 
 const suspendedState = conditionState(

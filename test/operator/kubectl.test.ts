@@ -40,6 +40,8 @@ describe.skipIf(!controlPlaneAvailable)('what kubectl shows', () => {
       'kubectl',
       groupManifest('etl', { maxRunningQueries: 200, fallbacks: ['adhoc', 'none'], queue: { maxQueuedQueries: 100 } }),
       groupManifest('unused', { bestEffort: true }),
+      groupManifest('served', { name: 'adhoc', fallbacks: ['etl'] }),
+      groupManifest('idle', { fallbacks: ['adhoc'] }),
       limitManifest('per-user', {
         match: { users: [{ type: 'RegularExpression', value: 'etl-.*' }], routingGroups: [{ value: 'adhoc' }] },
       }),
@@ -65,15 +67,8 @@ describe.skipIf(!controlPlaneAvailable)('what kubectl shows', () => {
     await until(async () =>
       expect(await rig.kubectl(['get', 'ec/by-service', '-o', 'yaml'])).toContain('ServiceNotFound'),
     );
-    await rig.kubectl([
-      'wait',
-      '--for=condition=Ready',
-      'rtg/etl',
-      'rtg/unused',
-      'ql/per-user',
-      'ql/trial',
-      '--timeout=40s',
-    ]);
+    await rig.kubectl(['wait', '--for=condition=Ready', 'rtg/served', 'ql/per-user', 'ql/trial', '--timeout=40s']);
+    await rig.kubectl(['wait', '--for=condition=Ready=False', 'rtg/etl', 'rtg/unused', 'rtg/idle', '--timeout=40s']);
     await rig.kubectl(['wait', '--for=condition=Stalled', 'ql/broken', '--timeout=40s']);
     await until(async () => expect(await rig.kubectl(['get', 'rr', '-o', 'yaml'])).not.toContain('Pending'));
   }, 120_000);
@@ -101,7 +96,7 @@ describe.skipIf(!controlPlaneAvailable)('what kubectl shows', () => {
     ['get-by-field', 'get ec --field-selector=spec.routingGroup=etl,spec.active=true'],
     ['get-rules-by-field', 'get rr --field-selector=spec.suspend=true'],
     ['wait-ready', 'wait --for=condition=Ready --timeout=60s ec/etl-1 ec/etl-2 ec/adhoc-1 rr/airflow rr/resting'],
-    ['wait-not-ready', 'wait --for=condition=Ready=False --timeout=60s ec/elsewhere ec/twin rr/broken'],
+    ['wait-not-ready', 'wait --for=condition=Ready=False --timeout=60s ec/elsewhere ec/twin rr/broken rr/nowhere'],
     ['explain-cluster', 'explain ec.spec'],
     ['explain-rule', 'explain rr.spec'],
     ['explain-group', 'explain rtg.spec.queue'],
@@ -124,6 +119,8 @@ describe.skipIf(!controlPlaneAvailable)('what kubectl shows', () => {
     'rr/broken',
     'rr/resting',
     'rtg/etl',
+    'rtg/idle',
+    'rtg/served',
     'ql/per-user',
     'ql/broken',
   ])('describe %s', async (name) => {

@@ -165,6 +165,9 @@ describe.skipIf(!controlPlaneAvailable)('operator on a real API server, with onl
     await until(() => expect(table.current.clusters.has('a')).toBe(true));
     await rig.kubectl(['delete', 'ec', 'a', '--wait=false']);
     await until(() => expect(table.current.clusters.has('a')).toBe(false));
+    // It does not claim to be routed.
+    await rig.kubectl(['wait', '--for=jsonpath={.status.conditions[0].reason}=Terminating', 'ec/a', '--timeout=40s']);
+    expect(await rig.kubectl(['get', 'ec', 'a', '--no-headers'])).toMatch(/^a +False /);
     await rig.kubectl(['patch', 'ec', 'a', '--type=merge', '-p', '{"metadata":{"finalizers":null}}']);
   });
 

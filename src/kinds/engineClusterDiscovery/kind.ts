@@ -99,7 +99,7 @@ export const engineClusterDiscovery: ResourceKind<DiscoveryOutcome> = {
     return statusDraft(outcome, acceptance, counts, {
       ResolvedRefs: isAccepted ? references : null,
       Discovered: isAccepted ? discovered : null,
-      Ready: ready(acceptance, stored),
+      Ready: ready(acceptance, stored, ...(outcome.suspended ? [] : [references])),
     });
   },
 };

@@ -96,7 +96,11 @@ export const queryLimit: ResourceKind<LimitOutcome> = {
   status: (outcome, { stored, counts }) => {
     const { policy, acceptance, references } = outcome;
     const fields = usageFields(policy === null ? null : counts.limit(policy.key));
-    return statusDraft(outcome, acceptance, fields, { ResolvedRefs: references, Ready: ready(acceptance, stored) });
+    const others = outcome.suspended ? [] : [references];
+    return statusDraft(outcome, acceptance, fields, {
+      ResolvedRefs: references,
+      Ready: ready(acceptance, stored, ...others),
+    });
   },
   hasCounts: true,
 };

@@ -3,6 +3,7 @@ import { durationMs } from '../../model/durationField.ts';
 import type { Problem } from '../../model/errors.ts';
 import type { GroupBindings } from '../../model/groupBindings.ts';
 import { DEFAULT_QUEUE, type GroupPolicy, type RequestKey } from '../../routing/admissionPolicy.ts';
+import { type ClusterEntry, takesNewQueries } from '../../routing/routingTable.ts';
 import { groupFindings } from '../groupFindings.ts';
 import {
   accepted,
@@ -52,10 +53,15 @@ export const routingGroup: ResourceKind<GroupOutcome> = {
   objectRules,
   statusProperties: {
     clusters: countField('Clusters that belong to the group.'),
+    eligibleClusters: countField('Clusters of the group that take new queries: active and healthy.'),
     ...countProperties,
   },
   columns: [
     { name: 'Clusters', type: 'integer', jsonPath: '.status.clusters', description: 'Clusters of the group.' },
+    {
+      ...{ name: 'Eligible', type: 'integer', jsonPath: '.status.eligibleClusters' },
+      description: 'Clusters of the group that take new queries.',
+    },
     {
       name: 'Limit',
       type: 'integer',
@@ -64,7 +70,7 @@ export const routingGroup: ResourceKind<GroupOutcome> = {
       priority: 1,
     },
     ...countColumns,
-    conditionColumn('ResolvedRefs', 'The group and its fallbacks have clusters.'),
+    conditionColumn('ResolvedRefs', 'The group and its fallbacks have clusters.', 1),
     { name: 'Fallbacks', type: 'string', jsonPath: '.spec.fallbacks', description: 'In their order.', priority: 1 },
   ],
   selectableFields: ['.spec.name', '.spec.gatewayClassName'],
@@ -94,10 +100,22 @@ export const routingGroup: ResourceKind<GroupOutcome> = {
         draft.admission = { ...draft.admission, groups: new Map(inOrder.map((policy) => [policy.name, policy])) };
       },
     }),
-  status: (outcome, { stored, counts }) => {
+  status: (outcome, { stored, counts, table }) => {
     const { policy, registryName, clusters, acceptance, references } = outcome;
-    const fields = { clusters, ...usageFields(policy === null ? null : counts.group(registryName)) };
-    return statusDraft(outcome, acceptance, fields, { ResolvedRefs: references, Ready: ready(acceptance, stored) });
+    const members = table.groups.get(registryName) ?? [];
+    const eligibleClusters = members.filter(takesNewQueries).length;
+    const usage = usageFields(policy === null ? null : counts.group(registryName));
+    const fallbacks = (policy?.fallbacks ?? []).flatMap((fallback) => table.groups.get(fallback) ?? []);
+    const others = outcome.suspended ? [] : [references, eligibility(registryName, [...members, ...fallbacks])];
+    return statusDraft(
+      outcome,
+      acceptance,
+      { clusters, eligibleClusters, ...usage },
+      {
+        ResolvedRefs: references,
+        Ready: ready(acceptance, stored, ...others),
+      },
+    );
   },
   hasUniqueNames: true,
   hasCounts: true,
@@ -165,6 +183,16 @@ function groupReferences(
     return conditionState('False', 'NoClusters', message);
   }
   return conditionState('True', 'ResolvedRefs', 'the group or its fallbacks have clusters');
+}
+
+/** True if one of the clusters that may serve a group takes new queries. */
+function eligibility(group: string, clusters: readonly ClusterEntry[]): State {
+  if (clusters.some(takesNewQueries))
+    return conditionState('True', 'Eligible', 'a cluster of the group, or of its fallbacks, takes new queries');
+  if (clusters.some(({ active, health }) => active && health.status === 'PENDING'))
+    return conditionState('Unknown', 'Pending', 'no cluster of the group, nor of its fallbacks, is checked yet');
+  const message = `no cluster of the routing group ${group}, nor of its fallbacks, is active and healthy; activate one, or see the condition Healthy of its clusters`;
+  return conditionState('False', 'NoEligibleClusters', message);
 }
 
 /**

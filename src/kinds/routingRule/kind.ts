@@ -36,7 +36,7 @@ export const routingRule: ResourceKind<RuleOutcome> = {
     { name: 'Priority', type: 'integer', jsonPath: '.spec.priority', description: 'Lower fires earlier.' },
     { name: 'Routes to', type: 'string', jsonPath: '.status.routesTo', description: 'Where it sends requests.' },
     conditionColumn('Accepted', 'The rule compiles.', 1),
-    conditionColumn('ResolvedRefs', 'The group or cluster that it names is there.'),
+    conditionColumn('ResolvedRefs', 'The group or cluster that it names is there.', 1),
     conditionColumn('Programmed', 'The rule is in the routing table.', 1),
   ],
   selectableFields: ['.spec.priority', '.spec.gatewayClassName'],
@@ -151,7 +151,7 @@ function ruleStatus(outcome: RuleOutcome, { stored, findings }: Pick<StatusView,
     {
       ResolvedRefs: references,
       Programmed: programmed,
-      Ready: isOut ? programmed : ready(acceptance, stored),
+      Ready: isOut ? programmed : ready(acceptance, stored, ...(outcome.suspended ? [] : [references])),
       Failing: failing === null ? null : conditionState('True', 'EvaluationError', failing),
     },
   );

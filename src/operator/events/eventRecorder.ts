@@ -137,8 +137,8 @@ type EventDraft = Pick<KubeEvent, 'regarding' | 'action' | 'reason' | 'note' | '
 function transitionEvent({ resource, condition, before }: Transition): EventDraft | null {
   const { type, status, reason, message } = condition;
   const isDrift = type === 'Drift';
-  const isBad = isDrift || (type === 'Stalled' ? status === 'True' : status === 'False');
-  const isFirstNews = type === 'Accepted' || type === 'Stalled' || status === 'False';
+  const isBad = isDrift || type === 'SharedURL' || (type === 'Stalled' ? status === 'True' : status === 'False');
+  const isFirstNews = /^(Accepted|SharedURL|Stalled)$/.test(type) || status === 'False';
   const isNews = before === null ? isFirstNews : before.status !== status;
   if (!(isDrift ? reason !== 'InStep' : isNews)) return null;
   return {
@@ -146,7 +146,7 @@ function transitionEvent({ resource, condition, before }: Transition): EventDraf
     action: `Set${type}`,
     reason: `${type}${status === 'Unknown' ? 'Unknown' : ''}${reason === type ? '' : reason}`.slice(0, MAX_REASON),
     note: cutBytes(`${type}=${status}: ${message}`, MAX_NOTE),
-    type: isBad ? 'Warning' : 'Normal',
+    type: isBad && reason !== 'Terminating' ? 'Warning' : 'Normal',
   };
 }
 

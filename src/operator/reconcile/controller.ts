@@ -49,8 +49,14 @@ export interface Transition {
   readonly before: Condition | null;
 }
 
+/** Fields of a status that change by themselves. */
+const COUNTS = ['runningQueries', 'queuedQueries', 'rejectedQueries'];
+/** A status that differs in nothing else is written after six times the interval of others: at most every 30 s. */
+const COUNT_INTERVALS = 6;
+
 /** Conditions of the gateway that are only there at times; all others that no draft has belong to another user. */
-const TRANSIENT_TYPES = /^(DeletionsHeld|Discovered|Drift|Failing|HealthCredentials|ResolvedRefs|Stalled|Suspended)$/;
+const TRANSIENT_TYPES =
+  /^(DeletionsHeld|Discovered|Drift|Failing|HealthCredentials|ResolvedRefs|SharedURL|Stalled|Suspended)$/;
 
 /** Options of a controller; call `scheduleRefresh` when the rules file changed. Times in milliseconds. */
 export interface ControllerOptions extends ProgramSettings {
@@ -155,10 +161,16 @@ export class Controller {
       services.onChange(() => this.scheduleRefresh()),
       (this.#options.admissionCounts ?? noCounts).onChange(() => this.#enqueueLimits()),
       table.onChange((after, before) => {
+        let isEligibilityChanged = after.clusters.size !== before.clusters.size;
         for (const [name, entry] of after.clusters) {
-          if (before.clusters.get(name)?.health === entry.health) continue;
+          const last = before.clusters.get(name);
+          if (last === entry) continue;
+          isEligibilityChanged ||= last?.routingGroup !== entry.routingGroup;
+          isEligibilityChanged ||= last?.active !== entry.active || last.health.status !== entry.health.status;
+          if (last?.health === entry.health) continue;
           this.#enqueueKeys(keysOfCluster(this.#state.outcomes, name));
         }
+        if (isEligibilityChanged) this.#enqueueLimits();
       }),
     );
     await source.start(timeoutMs);
@@ -298,6 +310,7 @@ export class Controller {
     const outcome = this.#state.outcomes.get(key);
     if (outcome === undefined) {
       await this.#reconcileAbsence(key);
+      await this.#writeTerminating(key);
       return 0;
     }
     const stored = await this.#writer.whenTried(key, outcome);
@@ -336,6 +349,18 @@ export class Controller {
     await effects?.remove(keyOfText(key), fence);
   }
 
+  /** Has the status of a resource that a finalizer still holds state that it is deleted. */
+  async #writeTerminating(key: string): Promise<void> {
+    const resource = this.#options.source.get(keyOfText(key));
+    if (resource === null || resource.metadata.deletionTimestamp === undefined) return;
+    const { generation } = resource.metadata;
+    const message = 'the resource is deleted and has no effect; it goes when its finalizers are removed';
+    const ready = conditionsAt(generation)('Ready', 'False', 'Terminating', message);
+    const draft = { observedGeneration: generation, fields: {}, conditions: [ready] };
+    await this.#writeStatus(key, { key: keyOfText(key), resource }, draft);
+    this.#written.delete(key);
+  }
+
   #draft(key: string, outcome: ResourceOutcome, state: StoredState): StatusDraft {
     const { kinds, source, changes, admissionCounts: counts = noCounts, table, effects } = this.#options;
     const targets = effects?.targets ?? (() => null);
@@ -356,8 +381,12 @@ export class Controller {
     return { ...draft, conditions };
   }
 
-  /** Writes a status that differs from what it is, at most once in 5 s. @returns milliseconds after which it may be written; 0: nothing is left */
-  async #writeStatus(key: string, outcome: ResourceOutcome, draft: StatusDraft): Promise<number> {
+  /** Writes a status that differs from what it is, at most once in 5 s, or 30 s if only counts differ. @returns milliseconds after which it may be written; 0: nothing is left */
+  async #writeStatus(
+    key: string,
+    outcome: Pick<ResourceOutcome, 'key' | 'resource'>,
+    draft: StatusDraft,
+  ): Promise<number> {
     const { source, clock, metrics, leadership, statusLeadership: leader = leadership } = this.#options;
     const { statusIntervalMs = 5_000 } = this.#options;
     const { uid } = outcome.resource.metadata;
@@ -366,7 +395,9 @@ export class Controller {
     const status = changedStatus(resource, draft, clock.now());
     if (status === null) return 0;
     const last = this.#written.get(key);
-    const waitMs = last?.uid === uid ? last.at + statusIntervalMs - clock.monotonic() : 0;
+    const isCount = isDeepStrictEqual(withoutCounts(status), withoutCounts(resource.status));
+    const intervalMs = statusIntervalMs * (isCount ? COUNT_INTERVALS : 1);
+    const waitMs = last?.uid === uid ? last.at + intervalMs - clock.monotonic() : 0;
     if (waitMs > 0) return waitMs;
     const { fence } = leader;
     try {
@@ -523,6 +554,10 @@ function changedStatus(resource: Resource, draft: StatusDraft, now: number): Res
   // Conditions of others belong to them: no write of ours would take them away.
   const own = existing.filter(({ type }) => types.has(type) || TRANSIENT_TYPES.test(type));
   return isDeepStrictEqual(ordered(status), ordered({ ...resource.status, conditions: own })) ? null : status;
+}
+
+function withoutCounts(status: ResourceStatus = {}): unknown {
+  return ordered(Object.fromEntries(Object.entries(status).filter(([field]) => !COUNTS.includes(field))));
 }
 
 function ordered(status: ResourceStatus): unknown {

@@ -2,6 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { ResourceSource } from '../../../src/operator/sources/source.ts';
 import { type AdmissionCounts, noCounts } from '../../../src/routing/admissionCounts.ts';
+import { neverChecked } from '../../../src/routing/routingTable.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { type OperatorRig, quickDatabase, quickDirectory, startOperator } from '../../support/operatorRig.ts';
 import { worldOf } from '../../support/world.ts';
@@ -41,6 +42,8 @@ const condition = ({ source }: OperatorRig, key: Parameters<ResourceSource['get'
 describe('limits in a directory', () => {
   const write = (text: string): Promise<void> => writeFile(world.path('limits.yaml'), text);
   const group = (spec: object) => manifest('RoutingGroup', 'etl', spec);
+  const cluster = (name: string) =>
+    manifest('EngineCluster', name, { proxyTo: `http://${name}:8080`, routingGroup: name });
   const limit = (spec: object) =>
     manifest('QueryLimit', 'per-user', { match: { everyone: true }, per: 'User', ...spec });
 
@@ -48,7 +51,7 @@ describe('limits in a directory', () => {
     await write(group({ maxRunningQueries: 5, fallbacks: ['adhoc'] }) + limit({ maxRunningQueries: 2 }));
     const rig = await start(quickDirectory(world.folder));
     expect(policyOf(rig)).toEqual([5, ['default/per-user 2']]);
-    await until(() => expect(condition(rig, groupKey, 'Ready')).toBe('True Ready'));
+    await until(() => expect(condition(rig, groupKey, 'Ready')).toBe('False GroupNotFound'));
     await until(() => expect(condition(rig, limitKey, 'Ready')).toBe('True Ready'));
     expect((await store.resources.all(['RoutingGroup', 'QueryLimit'])).map(({ name }) => name).sort()).toEqual([
       'etl',
@@ -61,6 +64,25 @@ describe('limits in a directory', () => {
     await write(group({ maxRunningQueries: 7 }));
     await until(() => expect(policyOf(rig)).toEqual([7, []]));
     await until(async () => expect(await store.resources.all(['QueryLimit'])).toEqual([]));
+  });
+
+  test('a group is ready while a cluster of it, or of its fallbacks, takes queries', async () => {
+    const clusters = cluster('etl') + cluster('adhoc');
+    const missing = limit({ maxRunningQueries: 1, match: { routingGroups: [{ value: 'none' }] } });
+    await write(group({ fallbacks: ['adhoc'] }) + clusters + missing);
+    const rig = await start(quickDirectory(world.folder));
+    const set = (name: string, status: 'HEALTHY' | 'UNHEALTHY') =>
+      rig.table.setHealth(name, `http://${name}:8080`, { ...neverChecked, status, reason: '' });
+    const eligible = () => (rig.source.get(groupKey)?.status as { eligibleClusters?: number })?.eligibleClusters;
+    await until(() => expect(condition(rig, groupKey, 'Ready')).toBe('Unknown Pending'));
+    set('etl', 'HEALTHY');
+    await until(() => expect([condition(rig, groupKey, 'Ready'), eligible()]).toEqual(['True Ready', 1]));
+    set('etl', 'UNHEALTHY');
+    set('adhoc', 'UNHEALTHY');
+    await until(() => expect([condition(rig, groupKey, 'Ready'), eligible()]).toEqual(['False NoEligibleClusters', 0]));
+    set('adhoc', 'HEALTHY');
+    await until(() => expect([condition(rig, groupKey, 'Ready'), eligible()]).toEqual(['True Ready', 0]));
+    expect(condition(rig, limitKey, 'Ready')).toBe('False GroupNotFound');
   });
 
   test('their statuses have counts, which are written again when they change', async () => {
@@ -82,10 +104,16 @@ describe('limits in a directory', () => {
     const status = (key: typeof groupKey | typeof limitKey) => rig.source.get(key)?.status;
     await until(() => expect(status(groupKey)).toMatchObject({ clusters: 0, ...counts(1, 4, 0) }));
     await until(() => expect(status(limitKey)).toMatchObject(counts(1, 0, 9)));
-    running = 2;
-    changed();
-    await until(() => expect(status(groupKey)).toMatchObject({ runningQueries: 2 }));
-    await until(() => expect(status(limitKey)).toMatchObject({ runningQueries: 2 }));
+    const written = vi.spyOn(rig.source, 'patchStatus');
+    const began = performance.now();
+    for (running = 2; running < 5; running++) {
+      changed();
+      await new Promise(setImmediate);
+    }
+    await until(() => expect(status(groupKey)).toMatchObject({ runningQueries: 5 }));
+    await until(() => expect(status(limitKey)).toMatchObject({ runningQueries: 5 }));
+    // Six times the interval of others lies between two writes, which are each of a resource.
+    expect(written.mock.calls.length).toBeLessThanOrEqual(2 * (2 + (performance.now() - began) / 300));
   });
 });
 
@@ -96,7 +124,7 @@ test('limits in the database are followed by every replica', async () => {
   for (const rig of [first, second]) await until(() => expect(policyOf(rig)).toEqual([5, ['default/per-user 2']]));
   for (const rig of [first, second]) {
     await until(() => expect(condition(rig, limitKey, 'Ready')).toBe('True Ready'));
-    await until(() => expect(condition(rig, groupKey, 'Ready')).toBe('True Ready'));
+    await until(() => expect(condition(rig, groupKey, 'Ready')).toBe('False NoClusters'));
   }
   const { admission } = second.table.current;
   await second.source.delete(limitKey, null);
