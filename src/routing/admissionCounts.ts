@@ -14,6 +14,8 @@ export interface AdmissionCount {
 export interface AdmissionCounts {
   /** Usage of a routing group by name; null if unknown. */
   group(name: string): AdmissionCount | null;
+  /** Running queries that count against the limit of a cluster; null if unknown, or without a limit. */
+  cluster(name: string): number | null;
   /** Usage of a query limit by the key of its policy, over all of its counters; null if unknown. */
   limit(key: string): AdmissionCount | null;
   /**
@@ -24,6 +26,7 @@ export interface AdmissionCounts {
 
 export const noCounts: AdmissionCounts = {
   group: () => null,
+  cluster: () => null,
   limit: () => null,
   onChange: () => () => undefined,
 };

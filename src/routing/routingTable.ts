@@ -17,6 +17,9 @@ export interface HealthVerdict {
   readonly queuedByUser: ReadonlyMap<string, number> | null;
   /** Monotonic time in milliseconds of the request for the counts, or null. */
   readonly countsAsOf: number | null;
+  /** Version of the engine, and the id of its coordinator, as it reported them last. */
+  readonly version?: string | undefined;
+  readonly coordinatorId?: string | undefined;
   /**
    * Set after real requests failed: it receives no new queries, or a share of them on trial (docs/health.md#ejection).
    */

@@ -4,7 +4,7 @@ import type { AdmissionCount, AdmissionCounts } from '../../routing/admissionCou
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { LimitCountRepository } from '../../store/limitCountRepository.ts';
 import type { CounterUse } from '../../store/store.ts';
-import { groupCounter, groupQueueCounter, limitCounter, nameOfKey } from './limitDemands.ts';
+import { clusterCounter, groupCounter, groupQueueCounter, limitCounter, nameOfKey } from './limitDemands.ts';
 
 export interface SharedCountsDependencies {
   readonly table: { readonly current: RoutingTable };
@@ -55,6 +55,11 @@ export class SharedCounts implements AdmissionCounts {
     return this.#count(groupCounter(name), policy?.maxRunning != null, [groupQueueCounter(name)]);
   }
 
+  cluster(name: string): number | null {
+    const limit = this.#dependencies.table.current.clusters.get(name)?.maxRunningQueries;
+    return limit === undefined ? null : (this.#counts?.running.get(clusterCounter(name)) ?? null);
+  }
+
   limit(key: string): AdmissionCount | null {
     const policy = this.#dependencies.table.current.admission.limits.find((limit) => limit.key === key);
     const name = limitCounter(key);
@@ -97,8 +102,9 @@ export class SharedCounts implements AdmissionCounts {
 
   async #read(): Promise<void> {
     const { table, repository } = this.#dependencies;
-    const { groups, limits } = table.current.admission;
-    if (groups.size + limits.length === 0 && this.#rejected.size === 0) return;
+    const { admission, clusters } = table.current;
+    const isCounted = clusters.values().some(({ maxRunningQueries }) => maxRunningQueries !== undefined);
+    if (admission.groups.size + admission.limits.length + this.#rejected.size === 0 && !isCounted) return;
     const rejected = this.#rejected;
     this.#rejected = new Map();
     try {

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Agent, request } from 'undici';
 import type { ProductNames } from '../../model/names.ts';
+import { isRecord } from '../../model/record.ts';
 import { userAgent } from '../../model/version.ts';
 import type { ClusterTls } from '../tls/clusterTls.ts';
 import { classify } from '../upstreams/clusterError.ts';
@@ -112,6 +113,11 @@ export class CheckClient {
       return failed(error instanceof Error ? classify(error, true).reason : String(error));
     }
   }
+}
+
+/** A text of an engine that is short enough for a status. */
+function knownText(value: unknown): string | undefined {
+  return typeof value === 'string' && /^[\x21-\x7e]{1,64}$/.test(value) ? value : undefined;
 }
 
 function urlOf(proxyTo: string, path: string): URL | null {
@@ -295,9 +301,13 @@ export function healthChecks(client: CheckClient, names: ProductNames, settings:
     } catch {
       return unhealthy(`${response.endpoint}: the answer is not JSON`);
     }
-    const starting = typeof info === 'object' && info !== null && 'starting' in info ? info.starting : undefined;
+    const { starting, nodeVersion, coordinatorId } = isRecord(info) ? info : {};
     if (starting === true) return { health: 'PENDING', reason: 'the cluster is starting' };
-    if (starting === false) return { health: 'HEALTHY', reason: `${response.endpoint}: started` };
+    const engine = {
+      version: knownText(isRecord(nodeVersion) ? nodeVersion.version : undefined),
+      coordinatorId: knownText(coordinatorId),
+    };
+    if (starting === false) return { health: 'HEALTHY', reason: `${response.endpoint}: started`, ...engine };
     return unhealthy(`${response.endpoint}: the answer has no field "starting"`);
   };
 

@@ -10,6 +10,8 @@ export interface CheckResult {
   readonly running?: number;
   readonly workers?: number;
   readonly queuedByUser?: ReadonlyMap<string, number>;
+  readonly version?: string | undefined;
+  readonly coordinatorId?: string | undefined;
 }
 
 /** User and password of checks, and their source. Never logged. */

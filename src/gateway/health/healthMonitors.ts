@@ -68,6 +68,8 @@ export function nextVerdict(
       workers: result.workers ?? null,
       queuedByUser: result.queuedByUser ?? null,
       countsAsOf: result.queued === undefined && result.running === undefined ? null : requestedAt,
+      version: result.version ?? before.version,
+      coordinatorId: result.coordinatorId ?? before.coordinatorId,
     },
   };
 }

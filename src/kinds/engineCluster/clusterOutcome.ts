@@ -26,6 +26,8 @@ export interface ClusterOutcome extends ResourceOutcome {
   /** The routed cluster: of this version or, while it is not accepted or suspended, of the last good one; null: none. */
   readonly routable: RoutableCluster | null;
   readonly override: OverrideState;
+  /** Registry names of other clusters of its URL. */
+  readonly sameUrl?: readonly string[];
 }
 
 export function isClusterOutcome(outcome: ResourceOutcome): outcome is ClusterOutcome {

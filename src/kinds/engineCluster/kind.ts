@@ -2,12 +2,21 @@ import { ClusterAddresses } from '../../model/clusterAddresses.ts';
 import { isRecord } from '../../model/record.ts';
 import { ACTIVE_ANNOTATION, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
+import type { AdmissionCounts } from '../../routing/admissionCounts.ts';
 import type { ClusterEntry, RoutableCluster } from '../../routing/routingTable.ts';
 import type { BackendRow } from '../../store/store.ts';
 import type { ForwardedHeadersFinding } from '../dataPlaneFindings.ts';
 import { groupFindings } from '../groupFindings.ts';
 import type { KindProgram, ProgramSettings, RoutingDraft } from '../kindProgram.ts';
-import { conditionState, ready, type State, type StatusDraft, type StatusView, statusDraft } from '../outcome.ts';
+import {
+  conditionState,
+  countField,
+  ready,
+  type State,
+  type StatusDraft,
+  type StatusView,
+  statusDraft,
+} from '../outcome.ts';
 import {
   type CheckedManifest,
   conditionColumn,
@@ -40,11 +49,30 @@ export const engineCluster: ResourceKind<ClusterOutcome> = {
       description: 'Effective value of spec.active: an override by annotation goes before it.',
     },
     proxyTo: { type: 'string', description: 'URL in use: spec.proxyTo, or what spec.serviceRef resolved to.' },
+    runningQueries: countField(
+      'Queries that run, as its health check counts them, or those that count against maxRunningQueries.',
+    ),
+    queuedQueries: countField('Queries that wait on the cluster, as its health check counts them.'),
+    version: { type: 'string', description: 'Version of the engine, as GET /v1/info reported it.' },
+    coordinatorId: {
+      type: 'string',
+      description:
+        'The five characters that the ids of queries of its coordinator end in, as GET /v1/info reported them.',
+    },
   },
   columns: [
     { name: 'Group', type: 'string', jsonPath: '.spec.routingGroup', description: 'Routing group.' },
     { name: 'Active', type: 'boolean', jsonPath: '.status.active', description: 'Takes new queries.' },
     conditionColumn('Healthy', 'The last health check was good.'),
+    { name: 'Running', type: 'integer', jsonPath: '.status.runningQueries', description: 'Queries that run.' },
+    {
+      ...{ name: 'Queued', type: 'integer', jsonPath: '.status.queuedQueries' },
+      ...{ description: 'Queries that wait.', priority: 1 },
+    },
+    {
+      ...{ name: 'Version', type: 'string', jsonPath: '.status.version' },
+      ...{ description: 'Version of the engine.', priority: 1 },
+    },
     { name: 'URL', type: 'string', jsonPath: '.status.proxyTo', description: 'URL in use.', priority: 1 },
     {
       name: 'Override',
@@ -148,7 +176,7 @@ class ClusterProgram implements KindProgram {
     });
     this.#remember(outcomes);
     draft.clusters = withRows(outcomes, draft.rows);
-    return outcomes;
+    return withSameUrls(outcomes, draft.clusters);
   }
 
   #remember(outcomes: ReadonlyMap<string, ClusterOutcome>): void {
@@ -170,24 +198,57 @@ function withRows(
   return [...routable, ...rows.filter((row) => !claimed.has(row.name)).map(rowCluster)];
 }
 
+/** Adds the names of clusters with one URL to their outcomes. */
+function withSameUrls(
+  outcomes: ReadonlyMap<string, ClusterOutcome>,
+  clusters: readonly RoutableCluster[],
+): ReadonlyMap<string, ClusterOutcome> {
+  const byUrl = Map.groupBy(clusters, ({ proxyTo }) => proxyTo);
+  if (byUrl.size === clusters.length) return outcomes;
+  return new Map(
+    [...outcomes].map(([key, outcome]) => {
+      const { routable, registryName } = outcome;
+      const all = routable === null ? [] : (byUrl.get(routable.proxyTo) ?? []);
+      const sameUrl = all.map(({ name }) => name).filter((name) => name !== registryName);
+      return [key, sameUrl.length === 0 ? outcome : { ...outcome, sameUrl: sameUrl.toSorted() }];
+    }),
+  );
+}
+
 /** The status of a cluster by the routing table and what the data plane found. Pure. */
-function clusterStatusIn(outcome: ClusterOutcome, { stored, table, findings }: StatusView): StatusDraft {
-  const { registryName, routable, acceptance } = outcome;
+function clusterStatusIn(outcome: ClusterOutcome, { stored, table, findings, counts }: StatusView): StatusDraft {
+  const { registryName, routable, acceptance, sameUrl } = outcome;
   const entry = routable === null ? null : (table.clusters.get(registryName) ?? null);
   const credentials = findings.credentials.get(registryName);
   return statusDraft(
     outcome,
     acceptance,
-    routable === null ? {} : { active: routable.active, proxyTo: routable.proxyTo },
+    routable === null ? {} : { active: routable.active, proxyTo: routable.proxyTo, ...engineFields(entry, counts) },
     {
       Healthy: healthy(entry),
       Active: active(outcome),
       ForwardedHeaders: forwarded(findings.forwardedHeaders.get(registryName)),
       Ready: ready(acceptance, stored),
+      SharedURL: sameUrl === undefined ? null : shared(sameUrl),
       HealthCredentials:
         credentials === undefined ? null : conditionState('False', credentials.reason, credentials.message),
     },
   );
+}
+
+/** Fields of a status that show the engine, as far as they are known. */
+function engineFields(entry: ClusterEntry | null, counts: AdmissionCounts): Readonly<Record<string, unknown>> {
+  if (entry === null) return {};
+  const { running, queued, version, coordinatorId } = entry.health;
+  const fields = { runningQueries: running ?? counts.cluster(entry.name), queuedQueries: queued };
+  const all = Object.entries({ ...fields, version, coordinatorId });
+  return Object.fromEntries(all.filter(([, value]) => value !== null && value !== undefined));
+}
+
+function shared(names: readonly string[]): State {
+  const listed = names.slice(0, 10).join(', ');
+  const message = `the same URL is that of ${listed}${names.length > 10 ? ', …' : ''}: the history may name the wrong one, and queries count on each; give each cluster another URL, or delete the others`;
+  return conditionState('True', 'SharedURL', message);
 }
 
 function healthy(entry: ClusterEntry | null): State {

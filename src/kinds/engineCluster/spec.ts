@@ -104,7 +104,7 @@ export const HealthCheck = closedObject(
         {
           ...{ minItems: 1, maxItems: 32 },
           description:
-            'Hosts that the Secret may be sent to, such as trino.example:8443 or *.trino.svc; Services of the own namespace by default.',
+            'Hosts that the Secret may be sent to, such as trino.example:8443 or *.trino.svc; Services of its namespace by default.',
         },
       ),
     ),

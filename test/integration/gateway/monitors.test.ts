@@ -271,6 +271,13 @@ describe('JDBC', () => {
   });
 });
 
+test('INFO_API reports the version of the engine and the id of its coordinator', async () => {
+  const engine = await engineOf();
+  const info = (await (await fetch(`${engine.url}/v1/info`)).json()) as Record<string, unknown>;
+  const { nodeVersion, coordinatorId } = info as { nodeVersion: { version: string }; coordinatorId: string };
+  expect(await check('INFO_API', engine.url)).toMatchObject({ version: nodeVersion.version, coordinatorId });
+});
+
 test('a proxyTo that is not a URL, and one that holds a password', async () => {
   expect((await check('INFO_API', 'no url')).reason).toBe('GET /v1/info: proxyTo is not an HTTP URL');
   const port = await freePort();

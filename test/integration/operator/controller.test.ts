@@ -123,6 +123,20 @@ test('what is in the directory gets into table, database and status, and leaves 
   });
 });
 
+test('a status shows what the checks of the cluster found, and clusters with its URL', async () => {
+  await write('a.yaml', `${manifest('a')}---\n${manifest('b').replace('http://b:8080', 'http://a:8080')}`);
+  const rig = await start();
+  const shared = (name: string) => condition(rig, name, 'SharedURL')?.message;
+  await until(() => expect(shared('a')).toContain('the same URL is that of b'));
+  await until(() => expect(shared('b')).toContain('the same URL is that of a'));
+  const counts = { running: 3, queued: 1, version: '476', coordinatorId: 'abcde' };
+  rig.table.setHealth('a', 'http://a:8080', { ...neverChecked, status: 'HEALTHY', reason: '', ...counts });
+  const expected = { runningQueries: 3, queuedQueries: 1, version: '476', coordinatorId: 'abcde' };
+  await until(() => expect(rig.source.get(clusterKey('a'))?.status).toMatchObject(expected));
+  await write('a.yaml', `${manifest('a')}---\n${manifest('b')}`);
+  await until(() => expect(shared('a')).toBeUndefined());
+});
+
 test('statuses are written on change only', async () => {
   await write('a.yaml', manifest('a'));
   const rig = await start();

@@ -124,6 +124,6 @@ function hostRefusal(
   if (hostMatches(allowed, proxyTo)) return null;
   const host = hostOf(proxyTo);
   const fix = `credentialsHosts: ${JSON.stringify([...(hosts ?? []), host])}`;
-  const sent = hosts === undefined ? `Services of namespace ${namespace}` : hosts.join(', ');
-  return `spec.healthCheck.credentialsHosts does not name ${host}: Secret ${namespace}/${name} is sent to ${sent} only; write ${fix}`;
+  const targets = hosts === undefined ? `Services of namespace ${namespace}` : hosts.join(', ');
+  return `spec.healthCheck.credentialsHosts does not name ${host}: Secret ${namespace}/${name} is sent to ${targets} only; write ${fix}`;
 }
