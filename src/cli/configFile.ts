@@ -78,16 +78,21 @@ async function inferProductName(config: GatewayConfig): Promise<InferredProduct>
   return { productName: REFERENCE_PRODUCT, message };
 }
 
-/**
- * The product names in rules, of files and of directories of manifests, as the start infers them from its rules file:
- * Engine for none or several. Reports a name other than the default.
- */
-export async function productOfRules(paths: readonly string[], io: CliIo): Promise<string> {
+/** Reads files, and those of directories of manifests, as far as they can be read. */
+export async function textsAt(paths: readonly string[]): Promise<readonly string[]> {
   const texts: string[] = [];
   for (const path of paths) {
     const files = await filesAt(path).catch(() => []);
     for (const file of files) texts.push(await readFile(file, 'utf8').catch(() => ''));
   }
+  return texts;
+}
+
+/**
+ * The product names in texts of rules and manifests, as the start infers them from its rules file: Engine for none or
+ * several. Reports a name other than the default.
+ */
+export function productOfRules(texts: readonly string[], io: CliIo): string {
   const named = productNamedIn(texts.join('\n')) ?? DEFAULT_PRODUCT;
   if (named !== DEFAULT_PRODUCT)
     io.stderr.write(`note: the rules name objects or headers of ${named}, so --product is taken as ${named}\n`);

@@ -12,7 +12,7 @@ import { userRefusal } from '../routing/refusal.ts';
 import { emptyTable } from '../routing/routingTable.ts';
 import type { RuleRequest } from '../rules/decision.ts';
 import { type GroupCriteria, type GroupSelection, selectGroup } from '../rules/groupSelection.ts';
-import { priorityOption, productOfRules } from './configFile.ts';
+import { priorityOption, productOfRules, textsAt } from './configFile.ts';
 import { type CliIo, type CommandLine, command, convertLines, exitCodes, fail } from './io.ts';
 import { groupsOfText } from './manifestCheck.ts';
 import { describedRequestOf, offlineMapping, offlineRequests, offlineRules } from './offlineRules.ts';
@@ -55,7 +55,7 @@ export const evaluateCommand = command({
 
 async function evaluate(rulesPath: string, requestPath: string, options: CommandLine, io: CliIo): Promise<number> {
   const { analysis: analyzeRequest = true, defaultGroup = '' } = options;
-  const names = productNames(options.product ?? (await productOfRules([rulesPath], io)));
+  const names = productNames(options.product ?? productOfRules(await textsAt([rulesPath]), io));
   const defaultPriority = priorityOption(options.defaultPriority, io);
   const rules = await offlineRules(rulesPath, { names, analyzeRequest, defaultPriority }, io);
   const described = describedRequestOf(requestPath, await readDescription(requestPath, io), io);

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
+import { text as readAll } from 'node:stream/consumers';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { ENGINE_CLUSTER } from '../kinds/engineCluster/spec.ts';
 import { QUERY_LIMIT } from '../kinds/queryLimit/spec.ts';
@@ -14,7 +15,7 @@ import { keyOf, keyText, type Resource } from '../model/resource.ts';
 import { registryNameOf } from '../model/resourceName.ts';
 import { checkRulesFile } from '../rules/compile/checkRules.ts';
 import type { CompileContext } from '../rules/language/scope.ts';
-import { priorityOption, productOfRules } from './configFile.ts';
+import { priorityOption, productOfRules, textsAt } from './configFile.ts';
 import { command, exitCodes } from './io.ts';
 import { checkGroupsFileText, checkManifests, type Finding, looksLikeGroupsFile } from './manifestCheck.ts';
 import { filesAt, holdsManifests } from './offlineRules.ts';
@@ -25,6 +26,8 @@ interface ValidateSettings {
   readonly isStrict: boolean;
   /** `resources.class`; null: any. */
   readonly gatewayClass: string | null;
+  /** Text of the path `-`. */
+  readonly input: string;
 }
 
 /** `validate`: checks manifests, rules files and files of resource groups, for pipelines. */
@@ -32,7 +35,7 @@ export const validateCommand = command<readonly string[]>({
   name: 'validate',
   description:
     'check manifests, rules files and files of resource groups: exit code 1 and file:line messages for mistakes',
-  argument: ['<path...>', 'files, or directories whose .yaml, .yml and .json files are checked'],
+  argument: ['<path...>', 'files, - for standard input, or directories whose .yaml, .yml and .json files are checked'],
   options: [
     [
       '--product <name>',
@@ -47,9 +50,10 @@ export const validateCommand = command<readonly string[]>({
   async run(options, io, paths) {
     const { analysis = true, differences = true, strict = false, class: gatewayClass = null } = options;
     const defaultPriority = priorityOption(options.defaultPriority, io);
-    const names = productNames(options.product ?? (await productOfRules(paths, io)));
+    const input = paths.includes('-') ? await readAll(io.stdin as NodeJS.ReadStream) : '';
+    const names = productNames(options.product ?? productOfRules([input, ...(await textsAt(paths))], io));
     const context = { names, analyzeRequest: analysis, differenceWarnings: differences };
-    const settings = { context, defaultPriority, isStrict: strict, gatewayClass };
+    const settings = { context, defaultPriority, isStrict: strict, gatewayClass, input };
     const { output, mistakes } = await validate(paths, settings);
     io.stdout.write(output);
     return mistakes === 0 ? exitCodes.success : exitCodes.failure;
@@ -76,7 +80,7 @@ async function validate(paths: readonly string[], settings: ValidateSettings) {
   const filesOf = new Map<string, readonly string[]>();
   for (const path of paths) {
     try {
-      filesOf.set(path, await filesAt(path));
+      filesOf.set(path, path === '-' ? [path] : await filesAt(path));
     } catch (error) {
       const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT';
       mistake(`${path}: error: ${isMissing ? 'there is no such file or directory' : String(error)}`);
@@ -109,8 +113,8 @@ async function validate(paths: readonly string[], settings: ValidateSettings) {
 }
 
 async function checkFile(path: string, settings: ValidateSettings): Promise<FileCheck | null> {
-  const { context, defaultPriority, gatewayClass } = settings;
-  const text = await readFile(path, 'utf8').catch(() => null);
+  const { context, defaultPriority, gatewayClass, input } = settings;
+  const text = path === '-' ? input : await readFile(path, 'utf8').catch(() => null);
   if (text !== null && holdsManifests(text)) return checkManifests(path, text, context, undefined, gatewayClass);
   if (text !== null && looksLikeGroupsFile(text)) return checkGroupsFileText(path, text);
   if (text !== null && !looksLikeRules(text)) return null;
@@ -158,7 +162,13 @@ export async function resourceMistakes(config: GatewayConfig): Promise<string | 
     analyzeRequest: true,
     differenceWarnings: routingRules.differenceWarnings,
   };
-  const settings = { context, defaultPriority: defaultPriority ?? undefined, isStrict: false, gatewayClass: null };
+  const settings = {
+    context,
+    defaultPriority: defaultPriority ?? undefined,
+    isStrict: false,
+    gatewayClass: null,
+    input: '',
+  };
   const { output, mistakes } = await validate(paths, settings);
   return mistakes === 0 ? null : output;
 }

@@ -27,6 +27,21 @@ actions:
 `;
 
 describe('validate', () => {
+  test('manifests of standard input, beside those of files', async () => {
+    const cluster = stringify(manifest('EngineCluster', 'etl-1', { proxyTo: 'http://etl-1', routingGroup: 'etl' }));
+    const rule = stringify(manifest('RoutingRule', 'lost', { condition: 'true', routeTo: { routingGroup: 'adhoc' } }));
+    expect(await run(['validate', '-', file('etl-1.yaml', cluster)], rule)).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(
+        /^-:\d+:\d+: warning: lost: spec[.]routeTo[.]routingGroup: no cluster .*\n2 files, 2 resources, 0 rules: no mistakes\n$/,
+      ),
+    });
+    expect(await run(['validate', '-'], `${cluster}---\n${rule.replace('adhoc', '7')}`)).toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining('error: lost: spec.routeTo.routingGroup must be a text, not 7'),
+    });
+  });
+
   test('what rules mean here and not in Trino Gateway', async () => {
     const rules = file(
       'differs.yaml',
