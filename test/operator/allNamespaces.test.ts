@@ -216,24 +216,25 @@ describe.skipIf(!controlPlaneAvailable)('all namespaces, with only the Role and 
       const literals = ['--from-literal=username=monitor', '--from-literal=password=s3cret-of-north'];
       await rig.kubectl(['-n', north, 'create', 'secret', 'generic', 'creds', ...literals]);
       await rig.kubectl(['-n', north, 'label', 'secret', 'creds', 'enginegateway.dev/health-credentials=true']);
-      const healthCheck = { type: 'METRICS', credentialsSecretRef: { name: 'creds' } };
-      await applyIn(north, clusterManifest('a', { proxyTo: engine.url, healthCheck }));
+      const check = { type: 'Metrics', credentialsSecretRef: { name: 'creds' } };
+      await applyIn(north, clusterManifest('a', { proxyTo: engine.url, healthCheck: check }));
+      const { host } = new URL(engine.url);
       await until(async () =>
         expect(await condition('HealthCredentials')).toMatchObject({
           status: 'False',
+          reason: 'HostNotAllowed',
+          message: expect.stringContaining(`write credentialsHosts: ["${host}"]`),
+        }),
+      );
+      const healthCheck = { ...check, credentialsHosts: [host] };
+      await applyIn(north, clusterManifest('a', { proxyTo: engine.url, healthCheck }));
+      await until(async () =>
+        expect(await condition('HealthCredentials')).toMatchObject({
           reason: 'SecretForbidden',
           message: expect.stringContaining(`needs a Role and a RoleBinding in namespace ${north}`),
         }),
       );
       await letSecretsBeRead(north);
-      await until(async () =>
-        expect(await condition('HealthCredentials')).toMatchObject({
-          reason: 'HostNotAllowed',
-          message: expect.stringContaining(`health-credentials-hosts=${new URL(engine.url).host}`),
-        }),
-      );
-      const hosts = `enginegateway.dev/health-credentials-hosts=${new URL(engine.url).host}`;
-      await rig.kubectl(['-n', north, 'annotate', 'secret', 'creds', hosts]);
       await until(async () => expect(await condition('Healthy')).toMatchObject({ status: 'True' }));
       await until(async () => expect(await condition('HealthCredentials')).toBeNull());
       // The right is for that namespace alone.

@@ -92,7 +92,7 @@ describe.skipIf(!controlPlaneAvailable)('what kubectl shows', () => {
     ['get-category', 'get enginegateway'],
     ['get-limits', 'get rtg,ql'],
     ['get-limits-wide', 'get rtg,ql -o wide'],
-    ['get-limits-by-field', 'get ql --field-selector=spec.mode=observe'],
+    ['get-limits-by-field', 'get ql --field-selector=spec.mode=Observe'],
     ['get-by-field', 'get ec --field-selector=spec.routingGroup=etl,spec.active=true'],
     ['get-rules-by-field', 'get rr --field-selector=spec.suspend=true'],
     ['wait-ready', 'wait --for=condition=Ready --timeout=60s ec/etl-1 ec/etl-2 ec/adhoc-1 rr/airflow rr/resting'],

@@ -55,10 +55,10 @@ describe.skipIf(!controlPlaneAvailable)('operator on a real API server, with onl
     await rig.kubectl(['wait', '--for=condition=Healthy', 'ec/a', '--timeout=60s']);
     const columns = await rig.kubectl(['get', 'ec', '--no-headers']);
     expect(columns.replaceAll(/ +/g, ' ').replaceAll(/ \d+s\n/g, '\n')).toBe(
-      'a adhoc true True True\nb adhoc false Unknown True\n',
+      'a True adhoc true True false\nb True adhoc false Unknown false\n',
     );
     expect((await rig.kubectl(['get', 'rr', '--no-headers'])).replaceAll(/ +/g, ' ')).toMatch(
-      /^r \d+ group adhoc True True false \d+s\n$/,
+      /^r True group adhoc false \d+s\n$/,
     );
     const events = async (): Promise<string[]> =>
       (
@@ -106,7 +106,7 @@ describe.skipIf(!controlPlaneAvailable)('operator on a real API server, with onl
         const columns = await rig.kubectl(['get', 'rgc', '-o', 'jsonpath={.items[0].status.databases}']);
         expect(JSON.parse(columns)).toEqual([{ environment: 'test', appliedGeneration: 1, groups: 1, selectors: 1 }]);
         // What somebody else writes is only reported where the resource says so, and is an event.
-        await rig.apply('kubectl', manifest(2, 'report'));
+        await rig.apply('kubectl', manifest(2, 'Report'));
         await waitFor('jsonpath={.status.databases[0].appliedGeneration}=2');
         expect(await queued()).toEqual([2]);
         await (store as KnexStore).database.knex('resource_groups').update({ max_queued: 9 });

@@ -362,8 +362,9 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
         .filter(({ rules }) => rules !== undefined)
         .map(({ kind, metadata }) => `${kind} ${metadata.namespace ?? ''}/${metadata.name}`),
     ).toEqual(expected);
-    for (const { rules } of roles.filter(({ rules: each }) => each !== undefined)) {
-      expect(rules).toEqual([{ apiGroups: [''], resources: ['services'], verbs: ['list', 'watch'] }]);
+    for (const { kind, rules } of roles.filter(({ rules: each }) => each !== undefined)) {
+      const resources = kind === 'ClusterRole' ? ['namespaces', 'services'] : ['services'];
+      expect(rules).toEqual([{ apiGroups: [''], resources, verbs: ['list', 'watch'] }]);
     }
     expect(roles).toHaveLength(2 * expected.length);
   });
@@ -475,11 +476,14 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
     );
     const charts = [await chart(), await chart('--set', 'allNamespaces=true')];
     expect(base?.rights.length).toBeGreaterThan(4);
+    // Of all namespaces, their labels are read as well.
+    const ofNamespaces = '[["apiGroups",[""]],["resources",["namespaces"]],["verbs",["list","watch"]]]';
     for (const each of [base, mysql, postgresql, all, ...charts]) {
+      const isOfAll = each === all || each === charts[1];
       expect(each).toMatchObject({
         source: 'kubernetes',
         authentication: { kubernetes: {}, session: { secret: '${FILE:/etc/engine-gateway-secrets/session/secret}' } },
-        rights: base?.rights,
+        rights: isOfAll ? [...(base?.rights ?? []), ofNamespaces].sort() : base?.rights,
         podSecurity: {
           securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
           // Both replicas read the key of sessions from one Secret, as a file that follows it.

@@ -54,12 +54,14 @@ describe.skipIf(!canBrowse)('the page of limits', () => {
     await expect.poll(() => text('Routing groups', 'RoutingGroup default/etl')).toContain('no cluster belongs to');
     // Counted over all replicas, at most ten seconds ago.
     await expect.poll(() => text('Routing groups', 'RoutingGroup default/etl')).toContain('0 of 200');
-    await expect.poll(() => text('Limits', 'default/per-user')).toContain('users ~etl-.*');
+    await expect.poll(() => text('Limits', 'default/per-user')).toContain('users /etl-.*/');
     expect(await text('Limits', 'default/per-user')).toContain('each user: 10 at a time');
     expect(await text('Limits', 'default/trial')).toContain('observes');
     expect(await text('Limits', 'default/trial')).toContain('120 in 1m, 120 at once');
     await expect.poll(() => text('Limits', 'default/wrong')).toContain('not accepted');
-    await expect.poll(() => text('Limits', 'default/wrong')).toContain('spec.match.sources[0] regular expression');
+    await expect
+      .poll(() => text('Limits', 'default/wrong'))
+      .toContain('spec.match.sources[0].value regular expression');
     await expectSoundInBothSchemes(window);
   });
 

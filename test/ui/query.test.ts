@@ -22,7 +22,7 @@ const declared = [
     priority: 2,
     condition: 'request.getHeader("X-Engine-Client-Tags") == "gpu"',
     routeTo: { routingGroup: 'gpu' },
-    onUnavailable: 'reject',
+    whenUnavailable: 'Reject',
   }),
   resource('RoutingRule', 'tagged', {
     priority: 3,

@@ -28,7 +28,7 @@ const specs: Readonly<Record<string, readonly Row[]>> = {
   EngineCluster: [
     [cluster(), null],
     [{ routingGroup: 'adhoc' }, 'spec.proxyTo is missing: proxyTo or serviceRef must be set, and not both'],
-    [cluster({ serviceRef: { name: 's', port: 1 } }), 'spec.serviceRef exactly one'],
+    [cluster({ serviceRef: { name: 's', port: 1 } }), 'spec.serviceRef is set next to proxyTo'],
     [cluster({ proxyTo: 'http://a:1?x' }), 'spec.proxyTo must not hold a query'],
     [{ proxyTo: 'http://a:1' }, 'spec.routingGroup is required'],
     [cluster({ group: 'x' }), 'spec.group is not a known field'],
@@ -87,7 +87,7 @@ const specs: Readonly<Record<string, readonly Row[]>> = {
     [{ queue: { maxQueuedQueries: 100_001 } }, 'spec.queue.maxQueuedQueries must be at most 100000'],
     [{ queue: { maxWait: '999ms' } }, 'spec.queue.maxWait must be a duration from 1s to 24h, such as 30s'],
     [{ queue: { maxWait: '25h' } }, 'spec.queue.maxWait must be a duration from 1s to 24h, such as 30s'],
-    [{ queue: { maxWait: '1 hour' } }, 'spec.queue.maxWait must match'],
+    [{ queue: { maxWait: '1 hour' } }, 'spec.queue.maxWait must be a duration such as 30s'],
     [{ queue: { hold: '11s' } }, 'spec.queue.hold must be a duration from 0s to 10s, such as 500ms'],
     [{ queue: { hold: '3s', maxWait: '2s' } }, 'spec.queue.hold must not be longer than queue.maxWait'],
     [{ queue: { fairBy: 'session' } }, 'spec.queue.fairBy must be one of "User", "Source"'],

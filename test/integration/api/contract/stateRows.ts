@@ -213,7 +213,7 @@ export const stateRows: Record<string, OperationRows> = {
         why: 'no regular expression',
         body: { ...limit, match: { users: [{ type: 'RegularExpression', value: '(' }] } },
         status: 400,
-        field: 'match.users[0]',
+        field: 'match.users[0].value',
       },
     ],
   },
