@@ -119,9 +119,14 @@ describe.skipIf(!canBrowse)('the shell of the pages', () => {
     const resource = (kind: string, name: string, spec: object) => stringify(manifest(kind, name, spec));
     const limit = resource('QueryLimit', 'dashboards', {
       match: { sources: [{ value: 'superset' }] },
+      per: 'All',
       maxRunningQueries: 20,
     });
-    await writeFile(join(rig.manifests, 'limit.yaml'), limit);
+    const mistakes = [
+      resource('QueryLimit', 'mistaken', { match: 1 }),
+      resource('RoutingGroup', 'odd', { fallbacks: 'x' }),
+    ];
+    await writeFile(join(rig.manifests, 'limit.yaml'), [limit, ...mistakes].join('---\n'));
     const user = 'katherine.johnson@analytics.example.com';
     query = (
       await runQuery(rig.gateway.url, 'SELECT * FROM tpch.tiny.planets', {

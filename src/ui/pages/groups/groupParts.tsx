@@ -65,9 +65,14 @@ export function ofLimit(count: number | null, limit: number | undefined): string
   return limit === undefined ? counted(count) : `${counted(count)} of ${limit}`;
 }
 
-/** Declared fields of a group; empty without a resource. */
-export function specOf({ spec }: Pick<GroupState, 'spec'>): RoutingGroupSpec {
-  return (spec ?? {}) as RoutingGroupSpec;
+/** Returns true if a declaration breaks its schema: its fields may be of any type (sources other than Kubernetes store it). */
+export function isInvalid({ resource }: Pick<GroupState, 'resource'>): boolean {
+  return resource?.conditions.some(({ type, reason }) => type === 'Accepted' && reason === 'InvalidSpec') ?? false;
+}
+
+/** Declared fields of a group; empty without a valid resource. */
+export function specOf(group: Pick<GroupState, 'spec' | 'resource'>): RoutingGroupSpec {
+  return (isInvalid(group) ? {} : (group.spec ?? {})) as RoutingGroupSpec;
 }
 
 /** Capacity, limits and queue of a group, as names and texts. */

@@ -8,7 +8,7 @@ import { type Column, DataTable } from '../../components/DataTable.tsx';
 import { Faint } from '../../components/elements.tsx';
 import { Framed, PageFrame, RequestState } from '../../components/frame.tsx';
 import { ClusterNames, GroupName, GroupNames } from '../../components/names.tsx';
-import { counted, DeclaringResource, GroupDeclaration, ofLimit, specOf } from '../groups/groupParts.tsx';
+import { counted, DeclaringResource, GroupDeclaration, isInvalid, ofLimit, specOf } from '../groups/groupParts.tsx';
 import classes from './limits.module.css';
 
 /** Limits: routing groups with their queues, and limits of users and sources, each with its usage. */
@@ -118,7 +118,7 @@ const limitName = ({ namespace, name }: LimitState): string => `${namespace}/${n
 
 const limitColumns: readonly Column<LimitState>[] = [
   { id: 'name', header: 'Limit', value: limitName },
-  { id: 'what', header: 'Whom, and how much', cell: (limit) => <What spec={limitSpecOf(limit)} /> },
+  { id: 'what', header: 'Whom, and how much', cell: (limit) => <What limit={limit} /> },
   countColumn('Running', ({ running }) => running),
   countColumn('Waiting', ({ waiting }) => waiting),
   countColumn('Refused', ({ refused }) => refused),
@@ -143,11 +143,9 @@ function matchText({ type, value }: StringMatch): string {
   return type === 'Prefix' ? `${value}…` : value;
 }
 
-function What({
-  spec: { match, per, maxRunningQueries, maxQueuedQueries, rate, message },
-}: {
-  readonly spec: QueryLimitSpec;
-}) {
+function What({ limit }: { readonly limit: LimitState }) {
+  if (isInvalid(limit)) return <code>{JSON.stringify(limit.spec)}</code>;
+  const { match, per, maxRunningQueries, maxQueuedQueries, rate, message } = limitSpecOf(limit);
   const { everyone: _everyone, ...lists } = match;
   const whom = Object.entries(lists).map(
     ([field, values]) => `${labels[field] ?? field} ${values.map(matchText).join(', ')}`,
