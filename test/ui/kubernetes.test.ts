@@ -437,9 +437,9 @@ describe.skipIf(!canBrowse || !controlPlaneAvailable)('users that Kubernetes kno
     const { page } = window;
     await logInByToken(window, await tokenOf('owner'));
     await switchOf(page, 'a').waitFor();
-    await kube.kubectl(['delete', 'rolebinding', 'owner']);
     const viewer = ['create', 'rolebinding', 'demoted', '--role=viewer', `--serviceaccount=${kube.namespace}:owner`];
     await kube.kubectl(viewer);
+    await kube.kubectl(['delete', 'rolebinding', 'owner']);
     const owner = `system:serviceaccount:${kube.namespace}:owner`;
     // Until the answers that are believed for a second have run out.
     await expect
