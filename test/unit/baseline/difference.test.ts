@@ -10,6 +10,7 @@ test.each([
   ['a member of an array', { a: [1, 2] }, { a: [1, 3] }, ['a > 1']],
   ['a longer array', { a: [1], b: ['x', 'y'] }, { a: [1, 2], b: ['y', 'z', 'x'] }, ['a', 'b']],
   ['a longer text', { a: ['x'] }, { a: ['x', 'y'] }, ['a > y']],
+  ['a form without null, and one with it', { a: 'null|string', b: 'string' }, { a: 'string', b: 'null|string' }, ['b']],
   ['another type', { a: [] }, { a: {} }, ['a']],
 ])('differences of %s', (_what, recorded, current, paths) => {
   expect(differences(recorded, current).map(({ path }) => path)).toEqual(paths);
