@@ -2,9 +2,11 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { parse } from 'yaml';
+import { resourceKinds } from '../../src/kinds/registry.ts';
 import { requireComponent } from '../support/components.ts';
 import { type ControlPlane, controlPlaneAvailable, sharedControlPlane } from '../support/controlPlane.ts';
 import { clusterManifest, type KubeRig, kubeRig } from '../support/kubeRig.ts';
+import { manifest } from '../support/manifest.ts';
 
 const luaAvailable = requireComponent(
   'lua5.4',
@@ -71,6 +73,26 @@ function stateAfter(kind: string, action: string, obj: object) {
   return { annotations, suspend: suspend === 'true' };
 }
 
+interface Resource {
+  readonly metadata: { readonly generation: number; readonly annotations?: object };
+  readonly status?: {
+    readonly observedGeneration?: number;
+    readonly conditions?: readonly { readonly type: string; readonly status: string }[];
+  };
+}
+
+/** The status of a resource by the rules of kstatus, by which Flux waits: generation, `Stalled`, `Ready`. */
+function kstatus({ metadata: { generation }, status: { observedGeneration, conditions = [] } = {} }: Resource): string {
+  const statusOf = (type: string) => conditions.find((each) => each.type === type)?.status;
+  if (observedGeneration !== undefined && observedGeneration !== generation) return 'InProgress';
+  if (statusOf('Reconciling') === 'True') return 'InProgress';
+  if (statusOf('Stalled') === 'True') return 'Failed';
+  return (statusOf('Ready') ?? 'True') === 'True' ? 'Current' : 'InProgress';
+}
+const statusOfHealth: Readonly<Record<string, string>> = {
+  ...{ Healthy: 'Current', Suspended: 'Current', Progressing: 'InProgress', Degraded: 'Failed' },
+};
+
 const condition = (type: string, status: string, message: string, reason = 'Reason') => ({
   type,
   status,
@@ -135,19 +157,20 @@ describe.skipIf(!luaAvailable || !controlPlaneAvailable)('the actions of Argo CD
     await plane?.stop();
   });
 
-  const read = async () => JSON.parse(await rig.kubectl(['get', 'enginecluster', 'a', '-o', 'json'])) as object;
-  const run = async (action: string): Promise<void> => {
-    const before = await read();
-    expect(offered('EngineCluster', before)).toContain(action);
+  const read = async (kind = 'EngineCluster') =>
+    JSON.parse(await rig.kubectl(['get', kind.toLowerCase(), 'a', '-o', 'json'])) as Resource;
+  const run = async (action: string, kind = 'EngineCluster'): Promise<void> => {
+    const before = await read(kind);
+    expect(offered(kind, before)).toContain(action);
     const owned = `${group}/`;
-    const { annotations: after, suspend } = stateAfter('EngineCluster', action, before);
+    const { annotations: after, suspend } = stateAfter(kind, action, before);
     // Argo CD sends the difference as a merge patch, with null for what the script removed.
-    const names = Object.keys((before as { metadata: { annotations?: object } }).metadata.annotations ?? {});
+    const names = Object.keys(before.metadata.annotations ?? {});
     const removed = names.filter((name) => name.startsWith(owned) && after[name] === undefined);
     const annotations = { ...after, ...Object.fromEntries(removed.map((name) => [name, null])) };
     await rig.kubectl([
       'patch',
-      'enginecluster',
+      kind.toLowerCase(),
       'a',
       '--type',
       'merge',
@@ -155,12 +178,13 @@ describe.skipIf(!luaAvailable || !controlPlaneAvailable)('the actions of Argo CD
       JSON.stringify({ metadata: { annotations }, spec: { suspend } }),
     ]);
   };
-  const becomes = async (state: RegExp, actions: readonly string[]): Promise<void> => {
+  const becomes = async (state: RegExp, actions: readonly string[], kind = 'EngineCluster'): Promise<void> => {
     await vi.waitFor(
       async () => {
-        const obj = await read();
-        expect(health(obj)).toMatch(state);
-        expect(offered('EngineCluster', obj)).toEqual(actions);
+        const obj = await read(kind);
+        expect(health(obj, kind)).toMatch(state);
+        expect(offered(kind, obj)).toEqual(actions);
+        expect(kstatus(obj)).toBe(statusOfHealth[health(obj, kind).split(':')[0] ?? '']);
       },
       { timeout: 30_000, interval: 100 },
     );
@@ -185,4 +209,27 @@ describe.skipIf(!luaAvailable || !controlPlaneAvailable)('the actions of Argo CD
     await run('activate');
     await becomes(/^Healthy/, on);
   });
+
+  test.each(
+    resourceKinds.all
+      .filter(({ kind }) => kind !== 'EngineCluster')
+      .map(({ kind, example }) => [kind, example] as const),
+  )('suspend and resume a %s, as kstatus sees it', async (kind, example) => {
+    await rig.apply('argocd-controller', manifest(kind, 'a', example));
+    // References of examples lead nowhere here.
+    await becomes(/^(Healthy|Progressing|Degraded): (?!Waiting)/, ['suspend'], kind);
+    await run('suspend', kind);
+    await becomes(/^Suspended: spec.suspend is true/, ['resume'], kind);
+    await run('resume', kind);
+    await becomes(/^(Healthy|Progressing|Degraded): (?!Waiting)/, ['suspend'], kind);
+  });
+});
+
+test('kube-state-metrics reports the conditions of all kinds', () => {
+  const file = parse(readFileSync('manifests/samples/kube-state-metrics/config.yaml', 'utf8'));
+  const { resources } = file.spec as { resources: { groupVersionKind: object; metrics: object[] }[] };
+  const kinds = resourceKinds.all.map(({ kind }) => ({ group, version: 'v1beta1', kind }));
+  const byKind = (a: object, b: object) => JSON.stringify(a).localeCompare(JSON.stringify(b));
+  expect(resources.map(({ groupVersionKind }) => groupVersionKind)).toEqual(kinds.toSorted(byKind));
+  for (const { metrics } of resources) expect(metrics).toEqual(resources[0]?.metrics);
 });
