@@ -1,4 +1,5 @@
 /** Entry of the program; the commands are in `src/cli`. */
+import { basename } from 'node:path';
 import { runCli } from './cli/program.ts';
 
 // A reader that closes the pipe (`… | head`) is not an error.
@@ -7,10 +8,7 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   throw error;
 });
 
-process.exitCode = await runCli(process.argv.slice(2), {
-  stdout: process.stdout,
-  stderr: process.stderr,
-  stdin: process.stdin,
-  environment: process.env,
-  signals: process,
-});
+const [, path = '', ...args] = process.argv;
+const { stdout, stderr, stdin, env: environment } = process;
+const io = { stdout, stderr, stdin, environment, signals: process };
+process.exitCode = await runCli(args, io, basename(path, '.js'));

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { text as readAll } from 'node:stream/consumers';
+import type { RuleEffect } from '../api/responses/routing.ts';
 import { productNamedIn } from '../config/referenceNames.ts';
 import type { MappedUsers } from '../gateway/user/userMapping.ts';
 import { GatewayError } from '../model/errors.ts';
@@ -114,11 +115,15 @@ function readable({ decision, refused }: ExplainedRouting, request: RuleRequest)
     const tables = properties.tables.map((parts) => parts.join('.')).join(', ');
     lines.push(`statement: ${properties.queryType}${tables === '' ? '' : ` of ${tables}`}`);
   }
-  for (const { outcome, rule: name, put, error } of decision.trace.rules) {
+  return `${[...lines, ...ruleLines(decision.trace.rules)].join('\n')}\n`;
+}
+
+/** A line of each rule: its outcome and its results. */
+export function ruleLines(rules: readonly Pick<RuleEffect, 'outcome' | 'rule' | 'put' | 'error'>[]): readonly string[] {
+  return rules.map(({ outcome, rule, put, error }) => {
     const text = put === undefined ? '' : ` ${JSON.stringify(put)}`;
-    lines.push(`  ${outcome.padEnd(11)} ${name}${text}${error === undefined ? '' : `: ${error}`}`);
-  }
-  return `${lines.join('\n')}\n`;
+    return `  ${outcome.padEnd(11)} ${rule}${text}${error === undefined ? '' : `: ${error}`}`;
+  });
 }
 
 /** Prints the resource group that an engine chooses for a request (docs/resource-groups.md#which-group-takes-a-query). */

@@ -77,6 +77,19 @@ export interface CommandLine {
   readonly strict?: boolean;
   readonly class?: string;
   readonly differences?: boolean;
+  readonly kubeconfig?: string;
+  readonly context?: string;
+  readonly service?: string;
+  readonly server?: string;
+  readonly tokenFile?: string;
+  readonly output?: string;
+  readonly user?: string;
+  readonly source?: string;
+  readonly header?: readonly string[];
+  readonly running?: boolean;
+  readonly queued?: boolean;
+  readonly timeout?: string;
+  readonly undo?: boolean;
 }
 
 interface CommandTable<Argument> {

@@ -6,6 +6,7 @@ import { compareCommand } from './compare.ts';
 import { evaluateCommand } from './evaluate.ts';
 import { exportCommand } from './export.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
+import { pluginCommands } from './plugin.ts';
 import { validateCommand } from './validate.ts';
 
 /** All commands; a new one is a separate file and a line here. */
@@ -20,22 +21,26 @@ const commands: readonly CommandFactory[] = [
   validateCommand,
 ];
 
+/** Name under which the program is the plugin of kubectl: `kubectl engine-gateway`. */
+const PLUGIN = 'kubectl-engine_gateway';
+
 /**
  * Runs a command line.
  * @param args arguments after the program's name
+ * @param name the program's name
  * @returns the exit code
  */
-export async function runCli(args: readonly string[], io: CliIo): Promise<number> {
+export async function runCli(args: readonly string[], io: CliIo, name = 'engine-gateway'): Promise<number> {
   let exitCode: number = exitCodes.success;
-  const program = new Command('engine-gateway')
-    .description(manifest.description)
+  const program = new Command(name === PLUGIN ? 'kubectl engine-gateway' : 'engine-gateway')
+    .description(name === PLUGIN ? 'status, queries and clusters of an Engine Gateway' : manifest.description)
     .version(version)
     .configureOutput({
       writeOut: (text) => io.stdout.write(text),
       writeErr: (text) => io.stderr.write(text),
     })
     .exitOverride();
-  for (const make of commands) {
+  for (const make of name === PLUGIN ? pluginCommands : commands) {
     const command = make(io, (code) => {
       exitCode = code;
     });

@@ -83,7 +83,8 @@ describe.skipIf(!helmAvailable)('npm run release', () => {
     expect(inChart.sort()).toEqual((await readdir('crds')).sort().map((file) => `engine-gateway-crds/files/${file}`));
     const { stdout } = await run('tar', ['-tzf', join(output, 'engine-gateway-0.1.0.tgz')]);
     const files = stdout.split('\n');
-    for (const file of ['dist/server/main.js', 'bin/engine-gateway.js', 'dist/ui/index.html', 'docs/install.md']) {
+    const bins = ['bin/engine-gateway.js', 'bin/kubectl-engine_gateway.js'];
+    for (const file of ['dist/server/main.js', ...bins, 'dist/ui/index.html', 'docs/install.md']) {
       expect(files).toContain(`package/${file}`);
     }
     expect(files.filter((file) => /^package\/(src|test|scripts|node_modules)\//.test(file))).toEqual([]);

@@ -64,10 +64,11 @@ const serviceAccount = '/var/run/secrets/kubernetes.io/serviceaccount';
 /**
  * Loads the access to the API server: the file that is configured; in a pod its service account; otherwise the usual
  * kubeconfig of the user.
- * @param kubeconfig `resources.kubeconfig`; null when it is not set
+ * @param kubeconfig null when it is not set
+ * @param field key or option that names the file
  * @throws GatewayError EG_IMPOSSIBLE when the file cannot be used
  */
-export function loadKubeConfig(kubeconfig: string | null): PooledKubeConfig {
+export function loadKubeConfig(kubeconfig: string | null, field = 'resources.kubeconfig'): PooledKubeConfig {
   const config = new PooledKubeConfig();
   if (kubeconfig === null && existsSync(`${serviceAccount}/token`)) config.loadFromCluster();
   else {
@@ -75,7 +76,6 @@ export function loadKubeConfig(kubeconfig: string | null): PooledKubeConfig {
       if (kubeconfig === null) config.loadFromDefault();
       else loadFile(config, kubeconfig);
     } catch (cause) {
-      const field = 'resources.kubeconfig';
       const file = kubeconfig === null ? 'the kubeconfig of the user (KUBECONFIG)' : kubeconfig;
       throw new GatewayError('EG_IMPOSSIBLE', `${field}: ${file} ${whyUnreadable(cause)}.`, { field, cause });
     }
