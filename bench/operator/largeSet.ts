@@ -8,7 +8,7 @@ export const RULES = 5_000;
 export interface StatusCounts {
   /** Of any version. */
   readonly written: number;
-  /** About what the resource is now, and good. */
+  /** About what the resource is now, and accepted. A burst leaves rules whose groups are gone, which are not ready. */
   readonly current: number;
 }
 
@@ -73,7 +73,7 @@ function isCurrent({ metadata, status }: KubeObject): boolean {
   };
   return (
     observedGeneration === metadata.generation &&
-    conditions.some(({ type, status: value }) => type === 'Ready' && value === 'True')
+    conditions.some(({ type, status: value }) => type === 'Accepted' && value === 'True')
   );
 }
 

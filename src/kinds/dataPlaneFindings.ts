@@ -15,8 +15,7 @@ export interface CredentialsFinding {
   readonly message: string;
 }
 
-/** Outcomes of resources by `keyText`. */
-type Outcomes = ReadonlyMap<string, ResourceOutcome>;
+type Outcomes = { readonly of: (kind: Kind) => readonly ResourceOutcome[] };
 
 /** Observations of clusters and rules by this replica's data plane, for their statuses. */
 export class DataPlaneFindings {
@@ -29,12 +28,13 @@ export class DataPlaneFindings {
 
   /** Notes that a rule as it is now failed for a request. @returns keys of the resources whose status that changes */
   noteRuleFailure(rule: string, message: string, outcomes: Outcomes): readonly string[] {
-    return keysOf(outcomes, ROUTING_RULE, rule).filter((key) => {
-      const failure = { generation: outcomes.get(key)?.resource.metadata.generation ?? 0, message };
-      const isKnown = isDeepStrictEqual(this.#ruleFailures.get(key), failure);
-      this.#ruleFailures.set(key, failure);
+    const changed = outcomesOfName(outcomes, ROUTING_RULE, rule).filter(({ key, resource }) => {
+      const failure = { generation: resource.metadata.generation, message };
+      const isKnown = isDeepStrictEqual(this.#ruleFailures.get(keyText(key)), failure);
+      this.#ruleFailures.set(keyText(key), failure);
       return !isKnown;
     });
+    return changed.map(({ key }) => keyText(key));
   }
 
   /** The last failure of a rule's current version, or null. */
@@ -64,10 +64,9 @@ export function noteFinding<Finding>(
 
 /** Keys of the resources whose status depends on a cluster, by its registry name. */
 export function keysOfCluster(outcomes: Outcomes, cluster: string): string[] {
-  return keysOf(outcomes, ENGINE_CLUSTER, cluster);
+  return outcomesOfName(outcomes, ENGINE_CLUSTER, cluster).map(({ key }) => keyText(key));
 }
 
-function keysOf(outcomes: Outcomes, kind: Kind, registryName: string): string[] {
-  const isOf = ({ key, registryName: name }: ResourceOutcome) => key.kind === kind && name === registryName;
-  return [...outcomes].flatMap(([key, outcome]) => (isOf(outcome) ? [key] : []));
+function outcomesOfName(outcomes: Outcomes, kind: Kind, name: string): readonly ResourceOutcome[] {
+  return outcomes.of(kind).filter(({ registryName }) => registryName === name);
 }

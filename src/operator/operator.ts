@@ -50,8 +50,8 @@ export async function createOperator(options: OperatorOptions) {
       logger.warn({ resource: keyTextOf(resource), reason: condition.reason }, `not accepted: ${condition.message}`);
     },
     onEnded: (before, after) => audit?.recordEnded(before, after),
-    onRefresh: () => {
-      audit?.note();
+    onRefresh: (changed) => {
+      audit?.note(changed);
       discoveries?.request();
     },
   });

@@ -1,5 +1,6 @@
 import { DEFAULT_PRIORITY, ONE_EFFECT, type RoutingRule } from '../kinds/routingRule/spec.ts';
 import type { PlacedProblem } from '../model/errors.ts';
+import { areAlike } from '../model/lists.ts';
 import { claimNames, nameConflictMessage } from '../model/nameClaims.ts';
 import { keyTextOf } from '../model/resource.ts';
 import { registryNameOf } from '../model/resourceName.ts';
@@ -10,7 +11,7 @@ import { draftDefinition, placedProblems, placedText, type RuleDraft } from './c
 import { parseRulesFile, parseRulesFileInTurns, runInTurns, runSteps } from './compile/rulesFile.ts';
 import { RuleFailureReports } from './decide/failureReports.ts';
 import { MemoizedRuleSet } from './decide/memoizedRuleSet.ts';
-import { CompiledRuleSet } from './decide/ruleSet.ts';
+import { CompiledRuleSet, type RuleSetOptions } from './decide/ruleSet.ts';
 import type { RuleSet } from './decision.ts';
 import { systemSources } from './evaluation.ts';
 import { defaultRuleLimits } from './limits.ts';
@@ -94,14 +95,14 @@ class SetCompiler implements RuleCompiler {
     readonly order: readonly CompiledRule[];
     readonly fileFailed: boolean;
     readonly rightsVersion: string | null;
-    readonly ruleSet: RuleSet;
+    readonly ruleSet: CompiledRuleSet;
   } | null = null;
 
   /** Results of the last `compile` by resource; null if names were claimed twice. */
   #lastVerdicts: {
     readonly resources: readonly RoutingRule[];
     readonly all: readonly Verdict[];
-    readonly reports: ReadonlyMap<string, RuleReport>;
+    readonly reports: Map<string, RuleReport>;
     readonly rights: string | null;
   } | null = null;
   #orderedLast: (OrderedRules & { readonly file: readonly CompiledRule[] }) | null = null;
@@ -141,20 +142,22 @@ class SetCompiler implements RuleCompiler {
   }
 
   #judgeAll(resources: readonly RoutingRule[], isOff: boolean, isExternal: boolean): ResourceVerdicts {
-    const entries = this.#compileResources(resources);
-    this.#reportWarnings(entries.values());
     const owners = claimNames(resources);
+    const entries = new Map<string, CachedResource>();
     const all: Verdict[] = [];
     const reports = new Map<string, RuleReport>();
     for (const resource of resources) {
       const key = keyTextOf(resource);
-      const entry = entries.get(key);
-      if (entry === undefined) continue;
+      const entry = this.#compiled(resource, key);
+      entries.set(key, entry);
       const owner = owners.get(registryNameOf(resource)) ?? resource;
       const verdict = this.#verdictOf(resource, entry, owner, isOff, isExternal);
       all.push(verdict);
       reports.set(key, verdict.report);
     }
+    this.#reportWarnings(entries.values());
+    // Deleted resources are dropped, so that memory does not grow over time.
+    this.#resources = entries;
     // If several resources claim a name, a change of one may affect the others.
     const isPlain = owners.size === resources.length && reports.size === resources.length;
     this.#lastVerdicts = isPlain ? { resources, all, reports, rights: this.#rightsVersion } : null;
@@ -171,7 +174,7 @@ class SetCompiler implements RuleCompiler {
     const changed = changedPositions(last.resources, resources);
     if (changed === null) return null;
     const all = [...last.all];
-    const reports = new Map(last.reports);
+    const { reports } = last;
     const replaced = new Map<CompiledRule, CompiledRule>();
     let isInPlace = true;
     for (const position of changed) {
@@ -200,10 +203,9 @@ class SetCompiler implements RuleCompiler {
     replaced: ReadonlyMap<CompiledRule, CompiledRule> | null,
   ): OrderedRules {
     const last = this.#orderedLast;
-    const isSameFile =
-      last !== null && last.file.length === file.length && file.every((rule, i) => rule === last.file[i]);
-    if (last !== null && isSameFile && replaced !== null) {
-      const order = replaced.size === 0 ? last.order : last.order.map((rule) => replaced.get(rule) ?? rule);
+    if (last !== null && replaced !== null && areAlike(file, last.file)) {
+      const order = replaced.size === 0 ? last.order : [...last.order];
+      for (const [before, rule] of replaced) (order as CompiledRule[])[last.order.indexOf(before)] = rule;
       const warn = [...replaced].some(([before, rule]) => before.warnings.length + rule.warnings.length > 0);
       const warnings = warn ? ruleWarnings(order) : last.warnings;
       const isNaming = [...replaced].some(([before, rule]) => before.groups.join() !== rule.groups.join());
@@ -240,7 +242,7 @@ class SetCompiler implements RuleCompiler {
     const { file, resources, fileFailed } = this.#partaking;
     const draw = this.#withDraft({ file, resources }, draft);
     if ('problems' in draw) return draw;
-    return { ruleSet: this.#newRuleSet(activeRules(draw), fileFailed, null) };
+    return { ruleSet: new CompiledRuleSet(activeRules(draw), this.#setOptions(fileFailed, null)) };
   }
 
   edited(edits: readonly RuleEdit[]): EditedRules | { readonly problems: readonly EditProblem[] } | null {
@@ -308,27 +310,21 @@ class SetCompiler implements RuleCompiler {
       last !== null &&
       last.fileFailed === fileFailed &&
       last.rightsVersion === this.#rightsVersion &&
-      last.order.length === order.length &&
-      order.every((rule, index) => rule === last.order[index])
+      areAlike(order, last.order)
     ) {
       return last.ruleSet;
     }
-    const compiled = this.#newRuleSet(order, fileFailed, this.#failures);
-    const ruleSet = order.length < MEMOIZED_FROM ? compiled : new MemoizedRuleSet(compiled);
+    const Type = order.length < MEMOIZED_FROM ? CompiledRuleSet : MemoizedRuleSet;
+    const ruleSet = new Type(order, this.#setOptions(fileFailed, this.#failures), last?.ruleSet);
     this.#order = { order, fileFailed, rightsVersion: this.#rightsVersion, ruleSet };
     return ruleSet;
   }
 
-  #newRuleSet(
-    order: readonly CompiledRule[],
-    fileFailed: boolean,
-    failures: RuleFailureReports | null,
-  ): CompiledRuleSet {
+  #setOptions(fileFailed: boolean, failures: RuleFailureReports | null): RuleSetOptions {
     const { names, onRuleError, limits, sources = systemSources } = this.#options;
-    const all = { ...defaultRuleLimits, ...limits };
-    return new CompiledRuleSet(order, {
+    return {
       names,
-      limits: all,
+      limits: { ...defaultRuleLimits, ...limits },
       onRuleError,
       fileFailed,
       rights: this.#rights,
@@ -336,18 +332,7 @@ class SetCompiler implements RuleCompiler {
       onFailure: (rule, message) => failures?.report(rule, message),
       onNotAsked: (rule) => failures?.count(rule),
       sources,
-    });
-  }
-
-  #compileResources(resources: readonly RoutingRule[]): ReadonlyMap<string, CachedResource> {
-    const next = new Map<string, CachedResource>();
-    for (const resource of resources) {
-      const key = keyTextOf(resource);
-      next.set(key, this.#compiled(resource, key));
-    }
-    // Deleted resources are dropped, so that memory does not grow over time.
-    this.#resources = next;
-    return next;
+    };
   }
 
   /** Returns the compilation of a resource, cached by its spec. */

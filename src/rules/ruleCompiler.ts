@@ -71,7 +71,9 @@ export interface RuleReport {
 export interface CompiledRules {
   /** Null: no rules engine, the header decides (`RoutingInputs.rules`). */
   readonly ruleSet: RuleSet | null;
-  /** One report per resource, by `keyText(keyOf(resource))`. */
+  /**
+   * One report per resource, by `keyText(keyOf(resource))`. The same map as before: reports of resources that did not change are the same.
+   */
   readonly reports: ReadonlyMap<string, RuleReport>;
   /**
    * Mistakes of the rules file that deactivate all of its rules (or keep the last good ones: `onFileError`), or one of

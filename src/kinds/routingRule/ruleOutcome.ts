@@ -21,34 +21,18 @@ export interface RuleTargets {
 }
 
 /**
- * The outcome of every RoutingRule there is, by `keyText`, in the order of the rules. Pure.
- * @param before the outcomes before, whose objects stay where they say the same: there are thousands
+ * The outcome of a RoutingRule. Pure.
+ * @param last the outcome before, which stays where it says the same: there are thousands
  * @param isRetargeted whether the targets are others than those before
  */
-export function ruleOutcomes(
-  resources: readonly Resource[],
-  compiled: CompiledRules,
-  targets: RuleTargets,
-  before: ReadonlyMap<string, RuleOutcome>,
-  isRetargeted: boolean,
-): ReadonlyMap<string, RuleOutcome> {
-  return new Map(
-    resources.map((resource) => {
-      const key = keyTextOf(resource);
-      const report = compiled.reports.get(key) ?? null;
-      return [key, ruleOutcome(resource, report, compiled, targets, before.get(key), isRetargeted)];
-    }),
-  );
-}
-
-function ruleOutcome(
+export function ruleOutcome(
   resource: Resource,
-  report: RuleReport | null,
   compiled: CompiledRules,
   targets: RuleTargets,
   last: RuleOutcome | undefined,
   isRetargeted: boolean,
 ): RuleOutcome {
+  const report = compiled.reports.get(keyTextOf(resource)) ?? null;
   const isSameReport = last?.resource === resource && last.report === report;
   // The groups that its actions name are the compiler's as well, which keeps the report of a rule that is as before.
   if (isSameReport && !isRetargeted) return last;

@@ -1,25 +1,21 @@
 import { isDeepStrictEqual } from 'node:util';
+import { areAlike } from '../../model/lists.ts';
 import { keyTextOf, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
 import { notInForce } from '../../rules/compiler.ts';
 import { type RouteRights, routeRights } from '../../rules/routeRights.ts';
-import type { CompiledRules, RulesFile } from '../../rules/ruleCompiler.ts';
+import type { CompiledRules } from '../../rules/ruleCompiler.ts';
 import type { ClusterPolicy } from '../engineCluster/clusterPolicy.ts';
 import type { KindProgram, ProgramSettings, RoutingDraft } from '../kindProgram.ts';
 import { liveOf } from '../outcome.ts';
-import { type RuleOutcome, type RuleTargets, ruleOutcomes, ruleTargets } from './ruleOutcome.ts';
+import { type RuleOutcome, type RuleTargets, ruleOutcome, ruleTargets } from './ruleOutcome.ts';
 import type { RoutingRule } from './spec.ts';
 
 /** Compiles the rules of resources together with those of the rules file. */
 export class RuleProgram implements KindProgram {
   readonly #settings: ProgramSettings;
   #compiled: CompiledRules | null = null;
-  #lastCompile: {
-    readonly rules: readonly Resource[];
-    readonly file: RulesFile | null;
-    readonly rights: string | null;
-  } | null = null;
-  #outcomes: ReadonlyMap<string, RuleOutcome> = new Map();
+  #outcomes = new Map<string, RuleOutcome>();
   #targets: RuleTargets | null = null;
   #rules: readonly Resource[] = [];
 
@@ -38,8 +34,13 @@ export class RuleProgram implements KindProgram {
     const compiled = this.#compile(rules, routeRights(groups, draft.clusters, defaultRoutingGroup), trust);
     const targets = ruleTargets(draft.clusters, draft.admission, defaultRoutingGroup);
     const isRetargeted = !isDeepStrictEqual(targets, this.#targets);
-    if (isRetargeted || compiled !== this.#compiled || !sameElements(rules, this.#rules)) {
-      this.#outcomes = ruleOutcomes(rules, compiled, targets, this.#outcomes, isRetargeted);
+    const isIncremental = compiled.reports === this.#compiled?.reports && !isRetargeted;
+    const isInPlace = isIncremental && areAlike(rules, this.#rules, isSameResource);
+    const before = this.#outcomes;
+    if (!isInPlace) this.#outcomes = new Map();
+    for (const rule of isInPlace ? rules.filter((each, index) => each !== this.#rules[index]) : rules) {
+      const key = keyTextOf(rule);
+      this.#outcomes.set(key, ruleOutcome(rule, compiled, targets, before.get(key), isRetargeted));
     }
     this.#targets = targets;
     this.#rules = rules;
@@ -48,19 +49,13 @@ export class RuleProgram implements KindProgram {
     return this.#outcomes;
   }
 
-  /** Thousands of rules take a while to compile: only when one of them, the file, or a right is another than last time. */
+  /** Thousands of rules take a while to compile: the compiler looks only at those that are others than last time. */
   #compile(rules: readonly Resource[], rights: RouteRights | null, trust: ClusterPolicy['trust']): CompiledRules {
     const { compiler, rulesFile } = this.#settings;
-    const file = rulesFile();
-    const last = this.#lastCompile;
-    const version = rights?.version ?? null;
-    const same =
-      last !== null && last.rights === version && sameRules(last.rules, rules) && isDeepStrictEqual(last.file, file);
-    if (same && this.#compiled !== null) return this.#compiled;
-    this.#lastCompile = { rules, file, rights: version };
     const refusalOf = ({ metadata }: Resource): string | null => trust?.rejection(metadata.namespace) ?? null;
     const trusted: readonly Resource[] = rules.filter((rule) => refusalOf(rule) === null);
-    const compiled = compiler.compile(trusted as readonly RoutingRule[], file, rights);
+    const compiled = compiler.compile(trusted as readonly RoutingRule[], rulesFile(), rights);
+    if (trusted.length === rules.length) return compiled;
     const reports = new Map(compiled.reports);
     for (const rule of rules) {
       const refusal = refusalOf(rule);
@@ -71,15 +66,4 @@ export class RuleProgram implements KindProgram {
   }
 }
 
-function sameElements(a: readonly Resource[], b: readonly Resource[]): boolean {
-  return a.length === b.length && a.every((element, index) => element === b[index]);
-}
-
-/**
- * True if rules say the same: a resource whose status was written is another object with the same spec and metadata.
- */
-function sameRules(a: readonly Resource[], b: readonly Resource[]): boolean {
-  const same = (one: Resource, other: Resource | undefined) =>
-    one === other || (one.spec === other?.spec && one.metadata === other.metadata);
-  return a.length === b.length && a.every((rule, index) => same(rule, b[index]));
-}
+const isSameResource = (a: Resource, b: Resource): boolean => a.metadata.uid === b.metadata.uid;

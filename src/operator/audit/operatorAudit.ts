@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { MASK, maskUrls } from '../../config/secrets.ts';
+import type { ResourceOutcome } from '../../kinds/outcome.ts';
 import { API_FIELD_MANAGER, keyOf, keyText, type Resource, type ResourceKey } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
 import { Turns } from '../../model/turns.ts';
+import type { RulesFile } from '../../rules/ruleCompiler.ts';
 import type { AuditMark, NewAuditEntry, SourceChange } from '../../store/auditRepository.ts';
 import { startJob } from '../../store/job.ts';
 import type { Fence } from '../../store/store.ts';
@@ -34,7 +36,6 @@ const sourceNames = { kubernetes: 'kubernetes', directory: 'file', database: 'da
 interface AuditedThing {
   readonly key: ResourceKey;
   readonly title: string;
-  readonly digest: string;
   readonly state: object;
   /** Undefined for a rule of the rules file. */
   readonly resource?: Resource;
@@ -54,7 +55,11 @@ export class OperatorAudit {
   #marks = new Map<string, AuditMark>();
   /** Epoch of the leadership in which the marks were read; null: they are to be read. */
   #epoch: number | null = null;
-  #isChanged = true;
+  /** Keys of resources that changed since the last comparison. */
+  #changed = new Set<string>();
+  /** The rules file as it was compared last, and its rules; null: it cannot be read, which is no change of its rules. */
+  #file: RulesFile | null = null;
+  #rules: ReadonlyMap<string, AuditedThing> | null = new Map();
   #isFailing = false;
   #stop = async () => {};
 
@@ -72,8 +77,8 @@ export class OperatorAudit {
     await this.#stop();
   }
 
-  note(): void {
-    this.#isChanged = true;
+  note(changed: readonly string[]): void {
+    for (const key of changed) this.#changed.add(key);
   }
 
   /** Records that annotations of a resource were removed because their effect had ended. */
@@ -91,7 +96,8 @@ export class OperatorAudit {
       this.#waiting.clear();
       return COMPARE_MS;
     }
-    if (this.#epoch === fence.epoch && !this.#isChanged && this.#waiting.size === 0) return COMPARE_MS;
+    const isSameFile = this.#options.rulesFile() === this.#file;
+    if (this.#epoch === fence.epoch && isSameFile && this.#changed.size + this.#waiting.size === 0) return COMPARE_MS;
     try {
       await this.#compare(fence);
       this.#isFailing = false;
@@ -109,25 +115,24 @@ export class OperatorAudit {
     const marks = isNew ? await this.#options.store.audit.marks() : [];
     if (isNew) this.#marks = new Map(marks?.map((mark) => [keyText(mark), mark]));
     this.#epoch = fence.epoch;
-    this.#isChanged = false;
-    const things = new Map<string, AuditedThing>();
-    // The controller's outcomes still have what the source lost by accident.
-    for (const [text, { key, resource, registryName: title }] of this.#writes.controller.outcomes)
-      things.set(text, { key, title, digest: stateDigest(resource), state: stateOf(resource), resource });
+    const changed = this.#changed;
+    this.#changed = new Set();
     const file = this.#options.rulesFile();
-    // Null: the file cannot be read, which is no change of its rules.
-    const rules = file === null ? [] : await fileRules(file);
+    const isSame = !isNew && file === this.#file;
+    if (!isSame) this.#rules = await rulesOf(file);
+    this.#file = file;
+    const { outcomes } = this.#writes.controller;
+    const rules = this.#rules;
+    const all = isSame ? changed : new Set([...outcomes.keys(), ...(rules?.keys() ?? []), ...this.#marks.keys()]);
     const turns = new Turns();
-    for (const { key, fields } of rules ?? []) {
-      // Of two rules of a name the first is asked first.
-      things.getOrInsert(keyText(key), { key, title: key.name, digest: digestOfState(fields), state: fields });
-      if (turns.isOver) await turns.next();
-    }
     const changes: SourceChange[] = [];
-    for (const text of new Set([...things.keys(), ...this.#marks.keys(), ...this.#waiting.keys()])) {
-      const [thing, mark] = [things.get(text), this.#marks.get(text)];
+    for (const text of new Set([...all, ...this.#waiting.keys()])) {
+      if (turns.isOver) await turns.next();
+      // The controller's outcomes still have what the source lost by accident.
+      const outcome = outcomes.get(text);
+      const [thing, mark] = [outcome === undefined ? rules?.get(text) : thingOf(outcome), this.#marks.get(text)];
       const isUnknown = thing === undefined && rules === null && mark?.namespace === '';
-      if (thing?.digest === mark?.digest || isUnknown) this.#waiting.delete(text);
+      if ((thing && digestOf(thing)) === mark?.digest || isUnknown) this.#waiting.delete(text);
       // Things that exist at first are no change.
       else if (marks === null && thing) changes.push({ key: thing.key, to: this.#markOf(thing), entry: null });
       else changes.push(...(await this.#changeOf(text, thing, mark)));
@@ -139,8 +144,9 @@ export class OperatorAudit {
   async #changeOf(text: string, thing?: AuditedThing, mark?: AuditMark): Promise<SourceChange[]> {
     const { clock, store } = this.#options;
     const now = clock.monotonic();
-    const waiting = this.#waiting.getOrInsert(text, { digest: thing?.digest, firstAt: now, lastAt: now });
-    if (waiting.digest !== thing?.digest) Object.assign(waiting, { digest: thing?.digest, lastAt: now });
+    const digest = thing && digestOf(thing);
+    const waiting = this.#waiting.getOrInsert(text, { digest, firstAt: now, lastAt: now });
+    if (waiting.digest !== digest) Object.assign(waiting, { digest, lastAt: now });
     const last = waiting.firstAt + MAX_SETTLE_MS;
     const key = (thing?.key ?? mark) as ResourceKey;
     const resource = thing?.resource;
@@ -154,7 +160,7 @@ export class OperatorAudit {
       const isDue = now >= (isWriterKnown ? last : Math.min(waiting.lastAt + SETTLE_MS, last));
       if (!isWriterKnown && !isDue) return [];
       // Any client can call itself as REST does, or no name at all: only the entry of a call shows that one made the change.
-      const ofRule = thing?.digest ?? digestOfState([mark?.uid ?? '']);
+      const ofRule = digest ?? digestOfState([mark?.uid ?? '']);
       const left = resource === undefined ? ofRule : writeDigest(resource, writers);
       isRecorded = await store.audit.isRecorded(key, left, (mark?.noted ?? 0) - SKEW_MS);
       if (!isRecorded && !isDue) return [];
@@ -185,11 +191,29 @@ export class OperatorAudit {
     }
   }
 
-  #markOf({ key, title, digest, state, resource }: AuditedThing): AuditMark {
+  #markOf(thing: AuditedThing): AuditMark {
+    const { key, title, state, resource } = thing;
     const writers = JSON.stringify(resource === undefined ? [] : this.#writes.source.writers(resource));
     const [uid, noted] = [resource?.metadata.uid ?? '', this.#options.clock.now()];
-    return { ...key, title, uid, digest, writers, noted, state: auditText(state) ?? 'null' };
+    return { ...key, title, uid, digest: digestOf(thing), writers, noted, state: auditText(state) ?? 'null' };
   }
+}
+
+function thingOf({ key, resource, registryName: title }: ResourceOutcome): AuditedThing {
+  return { key, title, state: stateOf(resource), resource };
+}
+
+/** Rules of the rules file by key; null if it cannot be read. */
+async function rulesOf(file: RulesFile | null): Promise<ReadonlyMap<string, AuditedThing> | null> {
+  const rules = file === null ? [] : await fileRules(file);
+  const things = new Map<string, AuditedThing>();
+  // Of two rules of a name the first is asked first.
+  for (const { key, fields: state } of rules ?? []) things.getOrInsert(keyText(key), { key, title: key.name, state });
+  return rules && things;
+}
+
+function digestOf({ resource, state }: AuditedThing): string {
+  return resource === undefined ? digestOfState(state) : stateDigest(resource);
 }
 
 type OfChange = Pick<NewAuditEntry, 'at' | 'source' | 'before' | 'after'>;

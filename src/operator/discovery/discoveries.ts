@@ -116,7 +116,7 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
   async #round(writes: ResourceWrites): Promise<number> {
     if (!this.#isRequested || !writes.controller.isFromSource) return COLLECT_MS;
     this.#isRequested = false;
-    const discoveries = [...writes.controller.outcomes.values()].filter(isDiscoveryOutcome);
+    const discoveries = writes.controller.outcomesOf(ENGINE_CLUSTER_DISCOVERY).filter(isDiscoveryOutcome);
     const uids = new Set(discoveries.map(({ resource }) => resource.metadata.uid));
     for (const [uid, { guard }] of this.#scans) if (!uids.has(uid) && this.#scans.delete(uid)) guard.stop();
     let pauseMs = COLLECT_MS;

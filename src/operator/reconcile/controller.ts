@@ -14,6 +14,7 @@ import type { Clock, Random } from '../../model/clock.ts';
 import { type Condition, conditionsAt, mergeConditions } from '../../model/condition.ts';
 import { GatewayError } from '../../model/errors.ts';
 import {
+  type Kind,
   keyOfText,
   keyText,
   keyTextOf,
@@ -79,8 +80,8 @@ export interface ControllerOptions extends ProgramSettings {
   readonly changes: ExternalChanges;
   /** Called when annotations of a resource were removed as their effect had ended. */
   readonly onEnded?: (before: Resource, after: Resource) => void;
-  /** Called after each refresh of the table: resources may have changed. Must not throw. */
-  readonly onRefresh?: () => void;
+  /** Called after each refresh of the table with the keys of resources that changed. Must not throw. */
+  readonly onRefresh?: (changed: readonly string[]) => void;
   /** Losses of what resources are made of, which are confirmed with those of resources. */
   readonly otherLosses?: OtherLosses | undefined;
   /** Usage of limits, for statuses; default: not counted. */
@@ -168,7 +169,7 @@ export class Controller {
           isEligibilityChanged ||= last?.routingGroup !== entry.routingGroup;
           isEligibilityChanged ||= last?.active !== entry.active || last.health.status !== entry.health.status;
           if (last?.health === entry.health) continue;
-          this.#enqueueKeys(keysOfCluster(this.#state.outcomes, name));
+          this.#enqueueKeys(keysOfCluster(this.#state, name));
         }
         if (isEligibilityChanged) this.#enqueueLimits();
       }),
@@ -198,6 +199,11 @@ export class Controller {
     return this.#state.outcomes;
   }
 
+  /** Outcomes of a kind: the same list while they are the same objects. */
+  outcomesOf(kind: Kind): readonly ResourceOutcome[] {
+    return this.#state.of(kind);
+  }
+
   /**
    * True if the table holds what there is: clusters of the database's copy or of the source; or none, where both were
    * read. A database that is being migrated may have clusters of Trino Gateway. Once true it stays so.
@@ -223,17 +229,17 @@ export class Controller {
 
   /** Notes what a response of a cluster showed (condition `ForwardedHeaders`). */
   reportForwardedHeaders(cluster: string, finding: ForwardedHeadersFinding): void {
-    this.#enqueueKeys(noteFinding(this.#findings.forwardedHeaders, cluster, finding, this.#state.outcomes));
+    this.#enqueueKeys(noteFinding(this.#findings.forwardedHeaders, cluster, finding, this.#state));
   }
 
   /** Notes why credentials of health checks are not sent to a cluster (condition `HealthCredentials`); null: nothing is wrong. */
   reportHealthCredentials(cluster: string, finding: CredentialsFinding | null): void {
-    this.#enqueueKeys(noteFinding(this.#findings.credentials, cluster, finding, this.#state.outcomes));
+    this.#enqueueKeys(noteFinding(this.#findings.credentials, cluster, finding, this.#state));
   }
 
   /** Notes that the rule of a resource failed for a request (condition `Failing`, until the rule is changed). */
   reportRuleFailure(rule: string, message: string): void {
-    this.#enqueueKeys(this.#findings.noteRuleFailure(rule, message, this.#state.outcomes));
+    this.#enqueueKeys(this.#findings.noteRuleFailure(rule, message, this.#state));
   }
 
   /** Has the table follow the source soon; many calls become one refresh. */
@@ -335,7 +341,7 @@ export class Controller {
     this.#findings.forget(key);
     changes.forget(key);
     this.#written.delete(key);
-    this.#writer.request();
+    this.#writer.request([key]);
     const { fence } = leadership;
     if (fence === null) return;
     if (source.name === 'database') {
@@ -470,9 +476,9 @@ export class Controller {
     const end = clock.monotonic();
     this.#notBefore = end + Math.min(MAX_PAUSE_MS, 2 * (end - begin));
     this.#options.metrics.refreshes.inc();
-    this.#options.onRefresh?.();
+    this.#options.onRefresh?.(changed);
     this.#enqueueKeys(changed);
-    if (changed.length > 0) this.#writer.request();
+    if (changed.length > 0) this.#writer.request(changed);
     if (this.#resources.fromSource && !this.#wasFromSource) {
       this.#wasFromSource = true;
       this.#enqueueAll();
@@ -521,7 +527,7 @@ export class Controller {
 
   #enqueueAll(): void {
     if (!this.#options.leadership.isLeader) return;
-    this.#writer.request();
+    this.#writer.request(null);
     this.#enqueueKeys(this.#state.outcomes.keys());
   }
 

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
+import { areAlike } from '../../model/lists.ts';
 import { type Kind, keyOf, keyTextOf, type Resource, type ResourceKey } from '../../model/resource.ts';
 
 /** Deletions within this time count as one loss, in milliseconds. */
@@ -69,6 +70,8 @@ interface Loss {
 export class DeletionGuard {
   readonly #options: DeletionGuardOptions;
   #present = new Map<string, Resource>();
+  /** As listed last; null: the next list is compared by key. */
+  #listed: readonly Resource[] | null = null;
   /** With monotonic milliseconds. */
   readonly #missing = new Map<string, { readonly resource: Resource; readonly at: number }>();
   /** Keys that were deleted through the gateway, and when: a source may show one for another moment, and lose it again. */
@@ -84,11 +87,19 @@ export class DeletionGuard {
   /** Takes the resources that were served before the source was read: those that it lacks are lost as well. */
   restore(resources: readonly Resource[]): void {
     this.#present = byKey(resources);
+    this.#listed = null;
   }
 
   /** Returns the resources to be routed if the source has these. */
   serve(listed: readonly Resource[]): readonly Resource[] {
-    this.#compare(listed.filter(({ metadata }) => metadata.deletionTimestamp === undefined));
+    const before = this.#listed;
+    this.#listed = listed;
+    if (before !== null && this.#missing.size + this.#losses.size === 0 && areAlike(listed, before, isSameKey)) {
+      const changed = listed.filter((each, index) => each !== before[index] && !isUnderDeletion(each));
+      for (const each of changed) this.#present.set(keyTextOf(each), each);
+      return listed;
+    }
+    this.#compare(listed.filter((each) => !isUnderDeletion(each)));
     this.#decide();
     clearTimeout(this.#timer);
     const retained = byKey(this.#retained());
@@ -229,6 +240,10 @@ export class DeletionGuard {
     return retained.map(({ resource }) => resource);
   }
 }
+
+const isUnderDeletion = ({ metadata }: Resource): boolean => metadata.deletionTimestamp !== undefined;
+const isSameKey = (a: Resource, b: Resource): boolean =>
+  keyTextOf(a) === keyTextOf(b) && isUnderDeletion(a) === isUnderDeletion(b);
 
 function byKey(resources: readonly Resource[]): Map<string, Resource> {
   return new Map(resources.map((resource) => [keyTextOf(resource), resource]));

@@ -22,7 +22,7 @@ const LOOK_MS = 50;
 
 /** A resource as the database has it. */
 interface WrittenResource {
-  resource: Resource;
+  readonly resource: Resource;
   readonly row: BackendRow | null;
 }
 
@@ -54,6 +54,8 @@ export class ResourceWriter {
   /** What the database has, by `keyText`, and the epoch in which it was read; null: not read since this replica leads. */
   #set: Map<string, WrittenResource> | null = null;
   #epoch: number | null = null;
+  /** Keys of resources that may differ from the database; null: any may. */
+  #due: Set<string> | null = null;
   /** Resources of which another program changed the row. */
   readonly #externallyChanged = new Set<string>();
   /** Resources of which the row was missing at the last look. */
@@ -84,8 +86,10 @@ export class ResourceWriter {
     this.#onReport = onReport;
   }
 
-  /** Has the difference written: now, or a second after the last transaction. */
-  request(): void {
+  /** Has the difference written: now, or a second after the last transaction. @param keys of resources that may differ; null: any may */
+  request(keys: Iterable<string> | null): void {
+    if (keys === null) this.#due = null;
+    else for (const key of keys) this.#due?.add(key);
     const waitMs = this.#endedAt + INTERVAL_MS - this.#options.clock.monotonic();
     clearTimeout(this.#timer);
     this.#writeAfter(Math.max(0, waitMs));
@@ -115,7 +119,7 @@ export class ResourceWriter {
   async whenTried(key: string, outcome: ResourceOutcome): Promise<StoredState> {
     if (this.#stateOf(key, outcome) === 'pending') {
       const { promise } = this.#attempt;
-      this.request();
+      this.request([key]);
       await promise;
     }
     return this.#stateOf(key, outcome);
@@ -124,9 +128,7 @@ export class ResourceWriter {
   #stateOf(key: string, outcome: ResourceOutcome): StoredState {
     const { kinds, source } = this.#options;
     if (source.name === 'database') return 'stored';
-    const written = this.#set?.get(key);
-    const row = rowOfOutcome(kinds, outcome);
-    if (written !== undefined && this.#isWritten(key, written, outcome, row)) return 'stored';
+    if (this.#isWritten(key, this.#set?.get(key), outcome, rowOfOutcome(kinds, outcome))) return 'stored';
     return this.#isFailing || this.#rejected.get(key) === outcome ? 'failed' : 'pending';
   }
 
@@ -142,7 +144,7 @@ export class ResourceWriter {
       else missing.add(key);
     }
     this.#missing = missing;
-    if (this.#externallyChanged.size > 0) this.request();
+    if (this.#externallyChanged.size > 0) this.request(this.#externallyChanged);
   }
 
   /**
@@ -222,6 +224,7 @@ export class ResourceWriter {
       own.map((stored) => [keyText(stored), { resource: resourceOfStored(stored), row: stored.row }]),
     );
     this.#epoch = epoch;
+    this.#due = null;
     this.#externallyChanged.clear();
     this.#rejected.clear();
   }
@@ -263,15 +266,19 @@ export class ResourceWriter {
     const { kinds } = this.#options;
     const set = this.#set ?? new Map<string, WrittenResource>();
     const outcomes = this.#outcomes() ?? new Map<string, ResourceOutcome>();
-    const removed = [...set.keys()].filter((key) => !outcomes.has(key));
+    this.#due ??= new Set([...set.keys(), ...outcomes.keys()]);
+    const removed = [...this.#due].filter((key) => set.has(key) && !outcomes.has(key));
     const left = removed.map((key) => set.get(key)?.row?.name);
     const changed: Difference['changed'][number][] = [];
-    for (const [key, outcome] of outcomes) {
+    for (const key of this.#due) {
       if (changed.length >= this.#limit || (this.#limit === 1 && removed.length > 0)) break;
-      const row = rowOfOutcome(kinds, outcome);
+      const outcome = outcomes.get(key);
       const written = set.get(key);
-      if (written !== undefined && this.#isWritten(key, written, outcome, row)) written.resource = outcome.resource;
-      else if (this.#rejected.get(key) !== outcome) {
+      if (outcome === undefined && written === undefined) this.#due.delete(key);
+      if (outcome === undefined) continue;
+      const row = rowOfOutcome(kinds, outcome);
+      if (this.#rejected.get(key) === outcome || this.#isWritten(key, written, outcome, row)) this.#due.delete(key);
+      else {
         changed.push({ key, outcome, row });
         if (written?.row?.name !== row?.name) left.push(written?.row?.name);
       }
@@ -282,9 +289,9 @@ export class ResourceWriter {
     return { changed, removed, removedRows: names.filter((name) => !rowNames.has(name)) };
   }
 
-  #isWritten(key: string, written: WrittenResource, { resource }: ResourceOutcome, row: BackendRow | null): boolean {
+  #isWritten(key: string, written: WrittenResource | undefined, outcome: ResourceOutcome, row: BackendRow | null) {
     const isSame =
-      written.resource === resource || isSameResource(written.resource, resource, this.#options.source.name);
+      written !== undefined && isSameResource(written.resource, outcome.resource, this.#options.source.name);
     return isSame && isDeepStrictEqual(written.row, row) && !this.#externallyChanged.has(key);
   }
 

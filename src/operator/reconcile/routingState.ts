@@ -2,7 +2,8 @@ import { isDeepStrictEqual } from 'node:util';
 import type { KindProgram, RoutingDraft } from '../../kinds/kindProgram.ts';
 import { isSameOutcome, type ResourceOutcome } from '../../kinds/outcome.ts';
 import type { ResourceKind } from '../../kinds/resourceKind.ts';
-import type { Kind, Resource } from '../../model/resource.ts';
+import { areAlike } from '../../model/lists.ts';
+import { type Kind, keyTextOf, type Resource } from '../../model/resource.ts';
 import { type AdmissionPolicy, noPolicy } from '../../routing/admissionPolicy.ts';
 import type { RoutableCluster } from '../../routing/routingTable.ts';
 import type { CompiledRules } from '../../rules/ruleCompiler.ts';
@@ -19,8 +20,9 @@ export type ResourceLists = ReadonlyMap<Kind, readonly Resource[]>;
 export class RoutingState {
   readonly #options: ControllerOptions;
   readonly #programs: readonly { readonly kind: ResourceKind; readonly program: KindProgram }[];
-  /** By `keyText`. */
-  outcomes: ReadonlyMap<string, ResourceOutcome> = new Map();
+  /** By `keyText`. A change of one resource changes one entry: there may be thousands. */
+  readonly outcomes = new Map<string, ResourceOutcome>();
+  readonly #lists = new Map<Kind, readonly ResourceOutcome[]>();
   compiled: CompiledRules | null = null;
   #clusters: readonly RoutableCluster[] = [];
   #admission: AdmissionPolicy = noPolicy;
@@ -49,15 +51,14 @@ export class RoutingState {
    */
   refresh(resources: ResourceLists): readonly string[] {
     const draft: RoutingDraft = { rows: this.rows, clusters: [], admission: noPolicy, rules: null };
-    const before = this.outcomes;
-    const outcomes = new Map<string, ResourceOutcome>();
+    const changed: string[] = [];
     for (const { kind, program } of this.#programs) {
-      for (const [key, outcome] of program.refresh(resources.get(kind.kind) ?? [], draft)) outcomes.set(key, outcome);
+      const list = [...program.refresh(resources.get(kind.kind) ?? [], draft).values()];
+      this.#take(kind.kind, list, changed);
     }
-    this.outcomes = outcomes;
     const { clusters, admission, rules } = draft;
     const rulesChanged = rules !== null && this.compiled?.ruleSet !== rules.ruleSet;
-    const clustersChanged = !sameClusters(this.#clusters, clusters);
+    const clustersChanged = !areAlike(this.#clusters, clusters, isDeepStrictEqual);
     const admissionChanged = !samePolicy(this.#admission, admission);
     this.compiled = rules;
     this.#clusters = clusters;
@@ -69,28 +70,37 @@ export class RoutingState {
         ...(admissionChanged ? { admission } : {}),
       });
     }
-    return this.#changedKeys(before);
-  }
-
-  #changedKeys(before: ReadonlyMap<string, ResourceOutcome>): readonly string[] {
-    const changed = [...before.keys()].filter((key) => !this.outcomes.has(key));
-    for (const [key, outcome] of this.outcomes) {
-      const last = before.get(key);
-      if (last === outcome) continue;
-      const isSame = last !== undefined && isSameOutcome(last, outcome);
-      if (!isSame) changed.push(key);
-    }
     return changed;
   }
+
+  /** Outcomes of a kind: the same list while they are the same objects. */
+  of(kind: Kind): readonly ResourceOutcome[] {
+    return this.#lists.get(kind) ?? [];
+  }
+
+  /** Takes over the outcomes of a kind. @param changed gets the keys of those that changed, came or went */
+  #take(kind: Kind, list: readonly ResourceOutcome[], changed: string[]): void {
+    const before = this.of(kind);
+    if (areAlike(list, before)) return;
+    this.#lists.set(kind, list);
+    const isInPlace = areAlike(list, before, (a, b) => keyOfOutcome(a) === keyOfOutcome(b));
+    const present = new Set(isInPlace ? [] : list.map(keyOfOutcome));
+    for (const key of isInPlace ? [] : before.map(keyOfOutcome)) {
+      if (!present.has(key) && this.outcomes.delete(key)) changed.push(key);
+    }
+    for (const outcome of isInPlace ? list.filter((each, index) => each !== before[index]) : list) {
+      const key = keyOfOutcome(outcome);
+      const last = this.outcomes.get(key);
+      this.outcomes.set(key, outcome);
+      if (last === undefined || !isSameOutcome(last, outcome)) changed.push(key);
+    }
+  }
 }
 
-function sameClusters(a: readonly RoutableCluster[], b: readonly RoutableCluster[]): boolean {
-  return a.length === b.length && a.every((each, index) => each === b[index] || isDeepStrictEqual(each, b[index]));
-}
+const keyOfOutcome = ({ resource }: ResourceOutcome): string => keyTextOf(resource);
 
 /** True if two policies hold the same; programs give the same objects for what did not change. */
 function samePolicy(a: AdmissionPolicy, b: AdmissionPolicy): boolean {
-  const sameLimits = a.limits.length === b.limits.length && a.limits.every((limit, index) => limit === b.limits[index]);
-  if (!sameLimits || a.groups.size !== b.groups.size) return false;
+  if (!areAlike(a.limits, b.limits) || a.groups.size !== b.groups.size) return false;
   return a.groups.entries().every(([name, group]) => b.groups.get(name) === group);
 }

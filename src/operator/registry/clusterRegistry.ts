@@ -322,7 +322,7 @@ export function clusterInventory({ source, controller, table }: ResourceWrites):
 export function clusterInventoryVersion({ source, controller, table }: ResourceWrites): () => number {
   const versions = new ChangeCount();
   return () => {
-    const parts: unknown[] = [controller.outcomes, source.changeCount(ENGINE_CLUSTER)];
+    const parts: unknown[] = [controller.outcomesOf(ENGINE_CLUSTER), source.changeCount(ENGINE_CLUSTER)];
     for (const { origin, name, active, proxyTo, externalUrl, routingGroup, health } of table.current.clusters.values())
       parts.push(origin, name, active, proxyTo, externalUrl, routingGroup, health.status, health.reason);
     return versions.of(parts);

@@ -49,6 +49,7 @@ export function storedOfResource(resource: Resource, source: SourceName, row: Ba
  * and the status is kept there: neither makes a row out of date.
  */
 export function isSameResource(a: Resource, b: Resource, source: SourceName): boolean {
+  if (a === b) return true;
   return (
     a.metadata.uid === b.metadata.uid &&
     a.metadata.generation === b.metadata.generation &&

@@ -17,6 +17,9 @@ export function ruleVersion(definition: RuleDefinition): number {
 /** The combined version of rules; their order follows from their content. */
 export function versionOf(rules: readonly { readonly version: number }[]): string {
   let sum = 0;
-  for (const { version } of rules) sum = (sum + version) % MODULUS;
+  for (const { version } of rules) {
+    sum += version;
+    if (sum >= MODULUS) sum -= MODULUS;
+  }
   return sum.toString(16).padStart(2 * BYTES, '0');
 }

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import { isList, listReader, textReader } from '../compile/requestValues.ts';
-import type { RuleCondition, RuleDecision, RuleRequest, RuleSet } from '../decision.ts';
-import type { CompiledRuleSet } from './ruleSet.ts';
+import type { RuleDecision, RuleRequest } from '../decision.ts';
+import { CompiledRuleSet } from './ruleSet.ts';
 
 /** Longer values are not cached: they rarely repeat. */
 const MAX_VALUE_LENGTH = 256;
@@ -24,8 +24,7 @@ interface Question {
  * Caches decisions of submissions: they follow from the evaluated rules and the values that these read
  * (docs/decisions/0012-memory-of-decisions.md).
  */
-export class MemoizedRuleSet implements RuleSet {
-  readonly #ruleSet: CompiledRuleSet;
+export class MemoizedRuleSet extends CompiledRuleSet {
   /** By hash of the candidates' bits; on a collision the newer set replaces the older. */
   readonly #questions = new LRUCache<number, Question>({ max: MAX_SETS });
   #lastId = 0;
@@ -35,34 +34,14 @@ export class MemoizedRuleSet implements RuleSet {
     sizeCalculation: ({ trace }, key) => BYTES_A_DECISION + 2 * (key.length + 2 * (trace.stored?.length ?? 0)),
   });
 
-  constructor(ruleSet: CompiledRuleSet) {
-    this.#ruleSet = ruleSet;
-  }
-
-  get needsAnalysis(): boolean {
-    return this.#ruleSet.needsAnalysis;
-  }
-
-  conditions(): readonly RuleCondition[] {
-    return this.#ruleSet.conditions();
-  }
-
-  get version(): string {
-    return this.#ruleSet.version;
-  }
-
-  get headers(): readonly string[] {
-    return this.#ruleSet.headers;
-  }
-
-  decide(request: RuleRequest): RuleDecision {
+  override decide(request: RuleRequest): RuleDecision {
     // Other requests are rare, and deny rules are skipped for them.
-    if (!request.isSubmission) return this.#ruleSet.decide(request);
-    const candidates = this.#ruleSet.candidates(request);
+    if (!request.isSubmission) return super.decide(request);
+    const candidates = this.candidates(request);
     const key = keyOf(request, this.#questionOf(candidates));
     const remembered = key === null ? undefined : this.#decisions.get(key);
     if (remembered !== undefined) return remembered;
-    const { decision, hasFailed } = this.#ruleSet.ask(request, candidates);
+    const { decision, hasFailed } = this.ask(request, candidates);
     // Failures are reported each time.
     if (key !== null && !hasFailed) this.#decisions.set(key, decision);
     return decision;
@@ -72,7 +51,7 @@ export class MemoizedRuleSet implements RuleSet {
     const number = numberOf(candidates);
     const before = this.#questions.get(number);
     if (before !== undefined && areEqual(before.candidates, candidates)) return before;
-    const sources = this.#ruleSet.readsOf(candidates);
+    const sources = this.readsOf(candidates);
     this.#lastId += 1;
     const question = { id: this.#lastId, candidates: candidates.slice(), reads: sources?.map(readerOf) ?? null };
     this.#questions.set(number, question);

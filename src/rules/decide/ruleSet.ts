@@ -1,4 +1,6 @@
+import { isDeepStrictEqual } from 'node:util';
 import { uncapitalized } from '../../model/choice.ts';
+import { areAlike } from '../../model/lists.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { act, type CompiledRule, matches, RuleFailed } from '../compile/compiledRule.ts';
 import { GROUP_KEY } from '../compile/resultKeys.ts';
@@ -16,9 +18,6 @@ import { javaText } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
 import { ConditionIndex } from './conditionIndex.ts';
 import { Trace } from './trace.ts';
-
-/** From this number of rules the index is cheaper than evaluating every rule. */
-const INDEX_FROM = 4;
 
 /** `result`, with a log of the current rule's entries for the trace. */
 class ResultMap extends JavaMap {
@@ -104,22 +103,31 @@ class DecisionDraft {
   }
 }
 
+const haveSameKeys = (a: CompiledRule, b: CompiledRule): boolean => isDeepStrictEqual(a.neededKeys, b.neededKeys);
+
 export class CompiledRuleSet implements RuleSet {
   readonly needsAnalysis: boolean;
   readonly headers: readonly string[];
   readonly version: string;
   readonly #rules: readonly CompiledRule[];
   readonly #options: RuleSetOptions;
-  readonly #index: Pick<ConditionIndex, 'candidates'>;
+  readonly #index: ConditionIndex;
 
-  /** @param rules in firing order, without suspended rules */
-  constructor(rules: readonly CompiledRule[], options: RuleSetOptions) {
+  /**
+   * @param rules in firing order, without suspended rules
+   * @param last the set before, most rules of which may be the same
+   */
+  constructor(rules: readonly CompiledRule[], options: RuleSetOptions, last: CompiledRuleSet | null = null) {
     this.#rules = rules;
     this.#options = options;
     this.needsAnalysis = rules.some((rule) => rule.needsAnalysis);
     this.version = versionOf(rules);
-    this.headers = [...new Set(rules.flatMap((rule) => rule.headers))].sort();
-    this.#index = rules.length >= INDEX_FROM ? new ConditionIndex(rules) : allOf(rules.length);
+    const headers = new Set<string>();
+    for (const rule of rules) for (const header of rule.headers) headers.add(header);
+    this.headers = [...headers].sort();
+    // Thousands of rules take a while to index, and most changes are of what rules do, not of when.
+    const isSameIndex = last !== null && areAlike(rules, last.#rules, haveSameKeys);
+    this.#index = isSameIndex ? last.#index : new ConditionIndex(rules);
   }
 
   decide(request: RuleRequest): RuleDecision {
@@ -358,11 +366,6 @@ export function numbersOf(marked: Uint32Array): readonly number[] {
     }
   }
   return numbers;
-}
-
-function allOf(count: number): Pick<ConditionIndex, 'candidates'> {
-  const all = Uint32Array.of(2 ** count - 1);
-  return { candidates: () => all };
 }
 
 const MAX_TRACED = 200;
