@@ -1,7 +1,7 @@
 import { DEFAULT_PRIORITY, ONE_EFFECT, type RoutingRule } from '../kinds/routingRule/spec.ts';
 import type { PlacedProblem } from '../model/errors.ts';
-import { areAlike } from '../model/lists.ts';
 import { claimNames, nameConflictMessage } from '../model/nameClaims.ts';
+import { areAlike } from '../model/record.ts';
 import { keyTextOf } from '../model/resource.ts';
 import { registryNameOf } from '../model/resourceName.ts';
 import { type CompiledRulesFile, compileRulesFile } from './compile/checkRules.ts';
@@ -89,7 +89,6 @@ class SetCompiler implements RuleCompiler {
     resources: [],
     hasFile: false,
   };
-  /** The version of the rights; a stable object while the text is unchanged, as it is compared for every rule. */
   #rightsVersion: string | null = null;
   #order: {
     readonly order: readonly CompiledRule[];
@@ -115,8 +114,7 @@ class SetCompiler implements RuleCompiler {
   compile(resources: readonly RoutingRule[], file: RulesFile | null, rights: RouteRights | null = null): CompiledRules {
     this.#rights = rights;
     this.#inputs = { resources, hasFile: file !== null };
-    const version = rights?.version ?? null;
-    if (version !== this.#rightsVersion) this.#rightsVersion = version;
+    this.#rightsVersion = rights?.version ?? null;
     const isExternal = this.#options.rulesType === 'EXTERNAL';
     const ofFile = isExternal ? null : file;
     const compiledFile = ofFile === null ? null : this.#compileFile(ofFile);

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { areAlike } from '../../model/lists.ts';
+import { areAlike } from '../../model/record.ts';
 import { keyTextOf, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
 import { notInForce } from '../../rules/compiler.ts';
@@ -16,6 +16,8 @@ export class RuleProgram implements KindProgram {
   readonly #settings: ProgramSettings;
   #compiled: CompiledRules | null = null;
   #outcomes = new Map<string, RuleOutcome>();
+  /** Version of the rights and rules file of the last compilation. */
+  #inputs: readonly unknown[] = [];
   #targets: RuleTargets | null = null;
   #rules: readonly Resource[] = [];
 
@@ -49,12 +51,17 @@ export class RuleProgram implements KindProgram {
     return this.#outcomes;
   }
 
-  /** Thousands of rules take a while to compile: the compiler looks only at those that are others than last time. */
+  /** Thousands of rules take a while to compile: only if one of them, the file, or a right is another than last time. */
   #compile(rules: readonly Resource[], rights: RouteRights | null, trust: ClusterPolicy['trust']): CompiledRules {
     const { compiler, rulesFile } = this.#settings;
+    const file = rulesFile();
+    const inputs = [rights?.version, file];
+    const isSame = isDeepStrictEqual(inputs, this.#inputs) && areAlike(rules, this.#rules, isSameRule);
+    if (isSame && this.#compiled !== null) return this.#compiled;
+    this.#inputs = inputs;
     const refusalOf = ({ metadata }: Resource): string | null => trust?.rejection(metadata.namespace) ?? null;
     const trusted: readonly Resource[] = rules.filter((rule) => refusalOf(rule) === null);
-    const compiled = compiler.compile(trusted as readonly RoutingRule[], rulesFile(), rights);
+    const compiled = compiler.compile(trusted as readonly RoutingRule[], file, rights);
     if (trusted.length === rules.length) return compiled;
     const reports = new Map(compiled.reports);
     for (const rule of rules) {
@@ -67,3 +74,5 @@ export class RuleProgram implements KindProgram {
 }
 
 const isSameResource = (a: Resource, b: Resource): boolean => a.metadata.uid === b.metadata.uid;
+/** A resource with a new status is another object with the same spec and metadata. */
+const isSameRule = (a: Resource, b: Resource): boolean => a.spec === b.spec && a.metadata === b.metadata;

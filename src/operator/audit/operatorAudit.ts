@@ -127,7 +127,7 @@ export class OperatorAudit {
     const turns = new Turns();
     const changes: SourceChange[] = [];
     for (const text of new Set([...all, ...this.#waiting.keys()])) {
-      if (turns.isOver) await turns.next();
+      if (!isSame && turns.isOver) await turns.next();
       // The controller's outcomes still have what the source lost by accident.
       const outcome = outcomes.get(text);
       const [thing, mark] = [outcome === undefined ? rules?.get(text) : thingOf(outcome), this.#marks.get(text)];

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
-import { areAlike } from '../../model/lists.ts';
+import { areAlike } from '../../model/record.ts';
 import { type Kind, keyOf, keyTextOf, type Resource, type ResourceKey } from '../../model/resource.ts';
 
 /** Deletions within this time count as one loss, in milliseconds. */
@@ -69,9 +69,8 @@ interface Loss {
  */
 export class DeletionGuard {
   readonly #options: DeletionGuardOptions;
-  #present = new Map<string, Resource>();
-  /** As listed last; null: the next list is compared by key. */
-  #listed: readonly Resource[] | null = null;
+  /** Resources as listed last, without those under deletion. */
+  #present: readonly Resource[] = [];
   /** With monotonic milliseconds. */
   readonly #missing = new Map<string, { readonly resource: Resource; readonly at: number }>();
   /** Keys that were deleted through the gateway, and when: a source may show one for another moment, and lose it again. */
@@ -86,20 +85,16 @@ export class DeletionGuard {
 
   /** Takes the resources that were served before the source was read: those that it lacks are lost as well. */
   restore(resources: readonly Resource[]): void {
-    this.#present = byKey(resources);
-    this.#listed = null;
+    this.#present = resources;
   }
 
   /** Returns the resources to be routed if the source has these. */
   serve(listed: readonly Resource[]): readonly Resource[] {
-    const before = this.#listed;
-    this.#listed = listed;
-    if (before !== null && this.#missing.size + this.#losses.size === 0 && areAlike(listed, before, isSameKey)) {
-      const changed = listed.filter((each, index) => each !== before[index] && !isUnderDeletion(each));
-      for (const each of changed) this.#present.set(keyTextOf(each), each);
-      return listed;
-    }
-    this.#compare(listed.filter((each) => !isUnderDeletion(each)));
+    const before = this.#present;
+    this.#present = listed.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+    const isWhole = this.#missing.size + this.#losses.size === 0;
+    if (isWhole && areAlike(this.#present, before, isSameKey)) return listed;
+    this.#compare(before);
     this.#decide();
     clearTimeout(this.#timer);
     const retained = byKey(this.#retained());
@@ -162,19 +157,18 @@ export class DeletionGuard {
     clearTimeout(this.#timer);
   }
 
-  #compare(listed: readonly Resource[]): void {
+  #compare(before: readonly Resource[]): void {
     const { clock, isOfAnother } = this.#options;
     const now = clock.monotonic();
-    const present = byKey(listed);
+    const present = byKey(this.#present);
     for (const [key, at] of this.#deliberate) if (now - at > AT_ONCE_MS) this.#deliberate.delete(key);
-    for (const [key, resource] of this.#present) {
+    for (const [key, resource] of byKey(before)) {
       if (!present.has(key) && !this.#deliberate.has(key)) this.#missing.set(key, { resource, at: now });
     }
     for (const [key, { at, resource }] of this.#missing) {
       const isOver = now - at > AT_ONCE_MS && !this.#losses.has(resource.metadata.namespace);
       if (isOver || present.has(key) || isOfAnother(keyOf(resource))) this.#missing.delete(key);
     }
-    this.#present = present;
   }
 
   #decide(): void {
@@ -211,7 +205,7 @@ export class DeletionGuard {
     const isOf = ({ metadata }: Resource): boolean => namespace === null || metadata.namespace === namespace;
     const missing = [...this.#missing.values()].flatMap(({ resource }) => (isOf(resource) ? [resource] : []));
     const names = missing.slice(0, LISTED_NAMES).map(({ metadata }) => `${metadata.namespace}/${metadata.name}`);
-    return { held: missing.length, left: [...this.#present.values()].filter(isOf).length, names };
+    return { held: missing.length, left: this.#present.filter(isOf).length, names };
   }
 
   #believe(namespace: string): void {
@@ -227,7 +221,7 @@ export class DeletionGuard {
     const { enabled, minimum, confirmAfter } = settings;
     const now = clock.monotonic();
     // Fewer than could be a loss are served immediately.
-    const settleMs = enabled && this.#present.size + this.#missing.size >= minimum ? SETTLE_MS : 0;
+    const settleMs = enabled && this.#present.length + this.#missing.size >= minimum ? SETTLE_MS : 0;
     let dueMs = Number.POSITIVE_INFINITY;
     const retained = [...this.#missing.values()].filter(({ resource, at }) => {
       const loss = this.#losses.get(resource.metadata.namespace);
@@ -241,9 +235,7 @@ export class DeletionGuard {
   }
 }
 
-const isUnderDeletion = ({ metadata }: Resource): boolean => metadata.deletionTimestamp !== undefined;
-const isSameKey = (a: Resource, b: Resource): boolean =>
-  keyTextOf(a) === keyTextOf(b) && isUnderDeletion(a) === isUnderDeletion(b);
+const isSameKey = (a: Resource, b: Resource): boolean => keyTextOf(a) === keyTextOf(b);
 
 function byKey(resources: readonly Resource[]): Map<string, Resource> {
   return new Map(resources.map((resource) => [keyTextOf(resource), resource]));

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { KindProgram, RoutingDraft } from '../../kinds/kindProgram.ts';
 import { isSameOutcome, type ResourceOutcome } from '../../kinds/outcome.ts';
 import type { ResourceKind } from '../../kinds/resourceKind.ts';
-import { areAlike } from '../../model/lists.ts';
+import { areAlike } from '../../model/record.ts';
 import { type Kind, keyTextOf, type Resource } from '../../model/resource.ts';
 import { type AdmissionPolicy, noPolicy } from '../../routing/admissionPolicy.ts';
 import type { RoutableCluster } from '../../routing/routingTable.ts';

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { uncapitalized } from '../../model/choice.ts';
-import { areAlike } from '../../model/lists.ts';
 import type { ProductNames } from '../../model/names.ts';
+import { areAlike } from '../../model/record.ts';
 import { act, type CompiledRule, matches, RuleFailed } from '../compile/compiledRule.ts';
 import { GROUP_KEY } from '../compile/resultKeys.ts';
 import { versionOf } from '../compile/ruleVersion.ts';
