@@ -1,16 +1,14 @@
 import { measureAdmissions, measureReuse } from './admission/admissionRate.ts';
-import { measureSubmissions } from './admission/submissionCost.ts';
 import { measureWaiting } from './admission/waitingCost.ts';
 
 const parts: Readonly<Record<string, () => Promise<void>>> = {
-  submission: measureSubmissions,
   waiting: measureWaiting,
   rate: measureAdmissions,
   reuse: measureReuse,
 };
 
 /**
- * `npm run bench -- admission`: what limits cost a submission, what queries that wait cost in memory and processor time, and how
+ * `npm run bench -- admission`: what queries that wait cost in memory and processor time, and how
  * soon and how often slots are used again over two replicas. Further arguments choose parts of it.
  */
 export async function run(): Promise<void> {

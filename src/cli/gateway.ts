@@ -18,14 +18,8 @@ import {
   openUserGroups,
 } from './gateway/identity.ts';
 import { openApi } from './gateway/management.ts';
-import {
-  openAdmission,
-  openDataPlane,
-  openExternalRules,
-  openMonitors,
-  openQueue,
-  openTracing,
-} from './gateway/traffic.ts';
+import { openQueueKey } from './gateway/queueSecrets.ts';
+import { openAdmission, openDataPlane, openExternalRules, openMonitors, openTracing } from './gateway/traffic.ts';
 import { listen } from './listeners.ts';
 import { sharesOrigin } from './settings.ts';
 
@@ -88,8 +82,9 @@ export async function startComponents({ context, beginStop, close }: OpenContext
   const overload = new OverloadManager(memoryShare(processMemoryLimit()), openRequests, clock, logger, context.metrics);
   const http2Connections = new Http2Connections(limits.http2Connections, clock, logger, context.metrics);
   const externalRules = openExternalRules(context, tls.rulesService);
-  const queue = await openQueue(context, storage.store);
-  const waits = openAdmission(context, control, storage, queue);
+  const { queuedQueries: repository } = storage.store;
+  const queue = { repository, key: await openQueueKey(context), replica: context.replica };
+  const waits = openAdmission(context, control, storage);
   const identity = { certificates, mapping, groups };
   const tracing = await openTracing(context);
   const outside = { monitors, analyze, bodies, externalRules, tls: tls.clusters, tracing };

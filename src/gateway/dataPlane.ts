@@ -19,7 +19,6 @@ import { announcedLength, bodyRefusal, type RequestBodies } from './bodies/reque
 import { type GatewayResponses, OwnResponses, RefusalIds, respond } from './exchanges/ownResponses.ts';
 import { QueryRecorder } from './exchanges/queryRecorder.ts';
 import { ResponseHeaders } from './exchanges/responseHeaders.ts';
-import { SubmissionExchange } from './exchanges/submissionExchange.ts';
 import { ownCookieNames } from './headers/cookies.ts';
 import { ForwardedCheck, type ForwardedHeadersObservation } from './headers/forwardedCheck.ts';
 import { ProtocolHeaders } from './headers/protocolHeaders.ts';
@@ -230,7 +229,9 @@ export function composeParts(dependencies: DataPlaneDependencies, options: DataP
     identities: certificates?.identities ?? null,
     localAudiences: options.localAudiences ?? null,
     stickiness: new Stickiness({ ...dependencies, upstreams }, ownerTakeover, options.stickiness),
-    transactions: new Transactions(names, store.transactions, logger, clock, options.stickiness),
+    transactions: new Transactions(names, store.transactions, logger, clock, options.stickiness, (queryId, id) =>
+      admission.noteTransaction?.(queryId, id),
+    ),
     ownership: new OwnershipReport(registry, logger, clock),
     search: new CoordinatorSearch(table, upstreams, clock),
     forwardedCheck: new ForwardedCheck(clock, dependencies.onObservation),
@@ -298,11 +299,20 @@ export class DataPlane {
     this.#queue = composeQueue(
       parts,
       this.#paths,
-      (proxied, submission, responses) => new SubmissionExchange({ ...parts, responses }, proxied, submission).start(),
+      (proxied, submission, responses) =>
+        this.#submissions
+          .sendQueued(proxied, submission, responses)
+          .catch((error: Error) => responses.failure(proxied, error, false)),
       (proxied, id) => void parts.responses.guard(proxied, () => this.#requests.followUp(proxied, id)),
     );
     this.#submissions = new Submissions(parts, this.#queue);
-    parts.admission.watchCoordinators?.((queryId) => parts.stickiness.isSuperseded(queryId));
+    const { table, chooser, stickiness } = parts;
+    parts.admission.connect?.({
+      isSuperseded: (queryId) => stickiness.isSuperseded(queryId),
+      preferred: ({ decision, user: { user }, headers, excluded = null }) =>
+        chooser.choose(table.current, decision, { user, headers }, excluded).cluster?.name ?? null,
+      displace: (group, fairBy, flow) => this.#queue?.queue.displace(group, fairBy, flow) ?? Promise.resolve(false),
+    });
   }
 
   /** Loads what the database knows of running queries. Never rejects. */

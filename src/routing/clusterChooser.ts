@@ -212,6 +212,7 @@ export class ClusterChooser {
    * @param request the client's request
    * @param excluded clusters that already failed this request, with the error; null for none
    * @param login hash of the login that the request belongs to, which decides in place of the strategy; null for none
+   * @param hasCapacity narrows to clusters where the request has a slot
    */
   choose(
     table: RoutingTable,
@@ -219,6 +220,7 @@ export class ClusterChooser {
     request: PickRequest,
     excluded: ReadonlyMap<string, string> | null,
     login: string | null = null,
+    hasCapacity: HasCapacity = this.#hasCapacity,
   ): ClusterChoice {
     const pick = (candidates: readonly ClusterEntry[], group: string) =>
       login !== null
@@ -226,7 +228,7 @@ export class ClusterChooser {
         : this.#strategyOf(table, group).pick(this.#withTrials(candidates), request, () =>
             this.#affinityOf(table, group),
           );
-    return chooseCluster(table, decision, this.#settings.defaultRoutingGroup, excluded, pick, this.#hasCapacity);
+    return chooseCluster(table, decision, this.#settings.defaultRoutingGroup, excluded, pick, hasCapacity);
   }
 
   /** Name of a group's strategy: of its `RoutingGroup`, else configured. */

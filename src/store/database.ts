@@ -68,8 +68,8 @@ export class Database {
   }
 
   /** Runs `work` in one transaction, repeated as a whole after a conflict. Errors as `run`. */
-  transaction<T>(work: (trx: Knex.Transaction) => Promise<T>): Promise<T> {
-    return repeatConflicts(() => this.knex.transaction(work));
+  transaction<T>(work: (trx: Knex.Transaction) => Promise<T>, config?: Knex.TransactionConfig): Promise<T> {
+    return repeatConflicts(() => this.knex.transaction(work, config));
   }
 
   /** Runs reading statements that see the database as it was at one time, whatever is written meanwhile. Errors as `run`. */

@@ -1,21 +1,15 @@
 import { agedTable } from './deletion.ts';
-import { LOCK } from './slotRepository.ts';
 import type { CounterUse } from './store.ts';
 
 const MAX_COUNTERS = 20_000;
 
-/** Sums over the replicas in `eg_slots`, and `eg_refusals` (docs/database.md#tables). */
+/** Use of `eg_limit_counters`, and `eg_refusals` (docs/database.md#tables). */
 export class LimitCountRepository extends agedTable('eg_refusals', 'counted') {
-  /** Counters of which something is in use, or that something waits for; at most 20,000. */
+  /** Counters of which something is in use; at most 20,000. */
   inUse(): Promise<readonly CounterUse[]> {
     return this.database.run(async (knex) => {
-      return (await knex('eg_slots')
-        .whereNot('replica', LOCK)
-        .where((either) => either.where('in_use', '>', 0).orWhere('waiting', '>', 0))
-        .groupBy('limit_key')
-        .select({ key: 'limit_key' })
-        .sum({ inUse: 'in_use', waiting: 'waiting' })
-        .limit(MAX_COUNTERS)) as unknown as CounterUse[];
+      const used = knex('eg_limit_counters').where('in_use', '>', 0).limit(MAX_COUNTERS);
+      return (await used.select({ key: 'limit_key', inUse: 'in_use' })) as CounterUse[];
     });
   }
 

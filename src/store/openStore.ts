@@ -8,7 +8,6 @@ import { AuditRepository } from './auditRepository.ts';
 import { BackendRepository } from './backendRepository.ts';
 import { newestFirst } from './columns.ts';
 import { type Database, type DatabaseLimits, defaultLimits, openDatabase } from './database.ts';
-import { EndedQueryRepository } from './endedQueryRepository.ts';
 import { EndedSessionRepository } from './endedSessionRepository.ts';
 import { storeError } from './failures.ts';
 import { type ReplayedRow, type ReplayRange, replayedRows } from './historyReplay.ts';
@@ -16,6 +15,7 @@ import { QueryHistoryRepository } from './historyRepository.ts';
 import { hourlySums } from './hourlySums.ts';
 import { type DatabaseTarget, type JdbcSettings, parseJdbcUrl } from './jdbcUrl.ts';
 import { LeaderRepository } from './leaderRepository.ts';
+import { LimitCounterRepository } from './limitCounterRepository.ts';
 import { LimitCountRepository } from './limitCountRepository.ts';
 import { checkSchema, type MigrationStep, migrate, migrationSteps } from './migrations.ts';
 import { QueryOutcomeRepository } from './outcomeRepository.ts';
@@ -38,8 +38,6 @@ import { openResourceGroups } from './resourceGroupTables.ts';
 import { ResourceRepository } from './resourceRepository.ts';
 import { ruleHits } from './ruleHits.ts';
 import { RunningQueryRepository } from './runningQueryRepository.ts';
-import { SlotQueryRepository } from './slotQueryRepository.ts';
-import { SlotRepository } from './slotRepository.ts';
 import type { QueryRecord, StoredResource } from './store.ts';
 
 /** `useSchema` is for a person's or a script's calls now and then. */
@@ -76,9 +74,7 @@ function storeOf(database: Database, openOther: ((name: string) => Database) | n
     queries: new QueryOwnerRepository(database),
     transactions: new TransactionRepository(database),
     runningQueries: new RunningQueryRepository(database),
-    slots: new SlotRepository(database),
-    slotQueries: new SlotQueryRepository(database),
-    endedQueries: new EndedQueryRepository(database),
+    limitCounters: new LimitCounterRepository(database),
     limitCounts: new LimitCountRepository(database),
     queuedQueries: new QueuedQueryRepository(database),
     endedSessions: new EndedSessionRepository(database),

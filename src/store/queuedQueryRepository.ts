@@ -19,6 +19,8 @@ const BATCH_BYTES = 1_500_000;
 const ROW_BYTES = BATCH_BYTES / 200;
 const BATCH_IDS = 500;
 const MAX_BEGINS = 32;
+/** More users than a queue has. */
+const MAX_FLOWS = 20_000;
 const WIDTH = 256;
 const REASON_WIDTH = 1_024;
 
@@ -117,6 +119,18 @@ export class QueuedQueryRepository {
     return this.ends.add({ id, end }, { replica, from }, id, (end.answer?.length ?? 0) + ROW_BYTES);
   }
 
+  /** Ends one that waits with a response for its client, and has the replica that holds it leave it. */
+  displace(id: string, replica: string, answer: string): Promise<boolean> {
+    return this.#change(
+      { id, state: 'waiting', replica },
+      { state: 'failed', command: 'displaced', request: null, answer },
+    );
+  }
+
+  async forgetCommand(id: string): Promise<void> {
+    await this.#changeAll([id], { command: null });
+  }
+
   /** Deletes one that waits. */
   remove(id: string): Promise<boolean> {
     return this.database.run(async (knex) => {
@@ -139,8 +153,16 @@ export class QueuedQueryRepository {
   commands(replica: string): Promise<readonly QueuedCommand[]> {
     return this.database.run(async (knex) => {
       const rows = (await knex('eg_queued_queries')
-        .where({ replica, state: 'waiting' })
-        .where((either) => either.whereNotNull('command').orWhereNotNull('moved_at'))
+        .where({ replica })
+        .where((either) =>
+          either
+            .where({ state: 'failed', command: 'displaced' })
+            .orWhere((waiting) =>
+              waiting
+                .where({ state: 'waiting' })
+                .where((asked) => asked.whereNotNull('command').orWhereNotNull('moved_at')),
+            ),
+        )
         // However many were moved, what is to end comes first.
         .orderByRaw('case when command is null then 1 else 0 end, moved_at desc')
         .limit(BATCH_IDS)
@@ -162,6 +184,27 @@ export class QueuedQueryRepository {
         .whereNot({ replica })
         .count({ count: '*' })) as { count: number }[];
       return row?.count ?? 0;
+    });
+  }
+
+  /** The newest waiting query of the user or source with the most of a group, if these are two more than those of another one. */
+  newestOfMost(group: string, by: 'user' | 'source', other: string): Promise<QueuedQueryRow | null> {
+    const column = by === 'user' ? 'q.user_name' : 'q.source';
+    const waiting = { 'q.state': 'waiting', 'q.routing_group': cutToWidth(group, WIDTH) };
+    return this.database.run(async (knex) => {
+      const counts = (await knex('eg_queued_queries as q')
+        .where(waiting)
+        .groupBy(column)
+        .select({ flow: column })
+        .count({ count: '*' })
+        .orderBy('count', 'desc')
+        .limit(MAX_FLOWS)) as { flow: string | null; count: number }[];
+      const [most] = counts;
+      const own = counts.find(({ flow }) => (flow ?? '') === cutToWidth(other, WIDTH))?.count ?? 0;
+      if (most === undefined || most.count < own + 2) return null;
+      const rows = this.#rows(knex).where(waiting).orderBy('q.created', 'desc').orderBy('q.id', 'desc').limit(1);
+      const [row] = (await (most.flow === null ? rows.whereNull(column) : rows.where(column, most.flow))) as Row[];
+      return row === undefined ? null : fromRow(row);
     });
   }
 

@@ -117,12 +117,6 @@ export const tables: readonly TableDefinition[] = [
       last_seen bigint not null`,
   ),
   table(
-    'eg_slots',
-    () => `limit_key varchar(256) not null, replica varchar(64) not null, granted int not null, in_use int not null,
-      waiting int not null, tokens bigint, filled bigint, expires bigint not null, primary key (limit_key, replica)`,
-  ),
-  table('eg_ended_queries', () => 'query_id varchar(256) primary key, ended bigint not null'),
-  table(
     'eg_queued_queries',
     ({ types }) => `id varchar(64) primary key, created bigint not null, routing_group varchar(256) not null,
       user_name varchar(256), source varchar(256), reason varchar(1024) not null, request ${types.longText},
@@ -141,11 +135,6 @@ export const tables: readonly TableDefinition[] = [
   ),
   table('eg_ended_sessions', () => 'id varchar(128) primary key, until_ms bigint not null'),
   table('eg_marks', () => 'name varchar(32) primary key, value bigint not null'),
-  table(
-    'eg_slot_queries',
-    ({ types }) => `query_id varchar(256) primary key, cluster varchar(256) not null, replica varchar(64) not null,
-      limit_keys ${types.longText} not null, noted bigint not null`,
-  ),
   table('eg_refusals', () => 'name varchar(256) primary key, refused bigint not null, counted bigint not null'),
   table('eg_query_outcomes', ({ types }) =>
     outcomeColumns.map(({ name, type }) => `${name} ${type === 'text' ? types.longText : type}`).join(', '),
@@ -198,6 +187,26 @@ export const tables: readonly TableDefinition[] = [
   ),
 ];
 
+/** Tables of limits (docs/architecture.md#limits). */
+export const limitTables: readonly TableDefinition[] = [
+  table(
+    'eg_running',
+    ({ types }) => `slot_id varchar(64) primary key, query_id varchar(256), transaction_id varchar(64),
+      cluster varchar(256), limit_keys ${types.longText} not null, replica varchar(64) not null,
+      acquired bigint not null, seen bigint not null`,
+  ),
+  table(
+    'eg_limit_counters',
+    () => `limit_key varchar(256) primary key, in_use bigint not null, tokens bigint, refilled bigint not null,
+      expires bigint not null`,
+  ),
+];
+
+export const limitIndexes: readonly IndexDefinition[] = [
+  { table: 'eg_running', name: 'eg_running_query_idx', columns: 'query_id' },
+  { table: 'eg_running', name: 'eg_running_transaction_idx', columns: 'transaction_id' },
+];
+
 /** All indexes; the first is the one that the shared table has always had. */
 export const indexes: readonly IndexDefinition[] = [
   { table: 'query_history', name: 'query_history_created_idx', columns: 'created' },
@@ -211,14 +220,11 @@ export const indexes: readonly IndexDefinition[] = [
   { table: 'eg_queries', name: 'eg_queries_created_idx', columns: 'created' },
   { table: 'eg_transactions', name: 'eg_transactions_created_idx', columns: 'created' },
   { table: 'eg_running_queries', name: 'eg_running_queries_cluster_idx', columns: 'cluster, last_seen' },
-  { table: 'eg_ended_queries', name: 'eg_ended_queries_ended_idx', columns: 'ended' },
   { table: 'eg_queued_queries', name: 'eg_queued_queries_state_idx', columns: 'state, created' },
   { table: 'eg_queued_queries', name: 'eg_queued_queries_replica_idx', columns: 'replica, state' },
   { table: 'eg_queued_queries', name: 'eg_queued_queries_polled_idx', columns: 'polled_at' },
   { table: 'eg_query_decisions', name: 'eg_query_decisions_cluster_idx', columns: 'cluster, created' },
   { table: 'eg_query_decisions', name: 'eg_query_decisions_created_idx', columns: 'created' },
-  { table: 'eg_slot_queries', name: 'eg_slot_queries_replica_idx', columns: 'replica' },
-  { table: 'eg_slot_queries', name: 'eg_slot_queries_noted_idx', columns: 'noted' },
   { table: 'eg_refusals', name: 'eg_refusals_counted_idx', columns: 'counted' },
   { table: 'eg_query_outcomes', name: 'eg_query_outcomes_created_idx', columns: 'created' },
   { table: 'eg_query_outcomes', name: 'eg_query_outcomes_state_idx', columns: 'state, created' },

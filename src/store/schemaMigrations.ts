@@ -1,4 +1,4 @@
-import { indexes, resourceGroups, tables } from './schema.ts';
+import { indexes, limitIndexes, limitTables, resourceGroups, tables } from './schema.ts';
 import { addColumn, addIndex, addRow, addTable, type SchemaPart } from './schemaPart.ts';
 
 /** A numbered change of the schema (docs/extending.md#a-table-or-a-column). */
@@ -70,5 +70,11 @@ export const migrations: readonly Migration[] = [
         "insert into eg_leader (name, holder, epoch, expires) values ('leader', null, 0, 0)",
       ),
     ],
+  },
+  {
+    version: 13,
+    name: 'counters of limits',
+    compatibleFrom: 1,
+    parts: [...limitTables.map(addTable), ...limitIndexes.map(addIndex)],
   },
 ];

@@ -160,7 +160,6 @@ export interface RunningQueryFilter {
 export interface CounterUse {
   readonly key: string;
   readonly inUse: number;
-  readonly waiting: number;
 }
 
 /** A submission that begins to wait in the queue. */
@@ -192,8 +191,11 @@ export interface QueuedQueryRow {
    * in the queue.
    */
   readonly state: 'waiting' | 'submitting' | 'submitted' | 'failed';
-  /** Command for its replica: to drop it for its client (`drop`) or for an administrator (`kill`), or null. */
-  readonly command: 'drop' | 'kill' | null;
+  /**
+   * Command for its replica: to drop it for its client (`drop`) or for an administrator (`kill`), or to leave it, as it
+   * has ended (`displaced`); null for none.
+   */
+  readonly command: 'drop' | 'kill' | 'displaced' | null;
   /** When an administrator moved it before all others of its group; null for never. */
   readonly movedAt: number | null;
   readonly engineId: string | null;
@@ -217,89 +219,53 @@ export interface QueuedQueryEnd {
   readonly answer: string | null;
 }
 
-/** A row of `eg_slots`: what a replica has of a counter. */
-export interface SlotRow {
-  readonly replica: string;
-  readonly granted: number;
-  /** Slots that its queries use, at its last beat. */
-  readonly inUse: number;
-  /** Submissions that waited there for the counter, at its last beat. */
-  readonly waiting: number;
-  /** Milliseconds since 1970, by the database's clock: after that others may take its queries over. */
-  readonly expires: number;
+/** A row of `eg_limit_counters`; mutable while it is decided on. */
+export interface LimitCounter {
+  inUse: number;
+  /** Thousandths of a token of a rate limit; null without one. */
+  tokens: number | null;
+  /** When the bucket was filled last: milliseconds since 1970, by the database's clock. */
+  refilled: number;
+  /** When the bucket is full, so that an unused row can go. */
+  expires: number;
 }
 
-/** Tokens of a rate limit that no replica has drawn. */
-export interface TokenBucket {
-  readonly tokens: number;
-  /** When it was filled last: milliseconds since 1970, by the database's clock. */
-  readonly filled: number;
-}
-
-export interface LockedCounter {
-  /** Of all replicas, also those whose time is over: what they were granted counts until their queries are taken over. */
-  readonly rows: readonly SlotRow[];
-  /** Null: none was stored yet. */
-  readonly bucket: TokenBucket | null;
-}
-
-export interface CounterChange {
+/** A counter that a row of `eg_running` uses, and how much of it. */
+export interface CounterPart {
   readonly key: string;
-  /** The own row; null: it is deleted. */
-  readonly own: Omit<SlotRow, 'replica'> | null;
-  /** Replicas whose rows are deleted: of a bucket, those whose time is over. */
-  readonly expired: readonly string[];
-  /** With the time at which it is full, so that its row can go, or null. */
-  readonly bucket: (TokenBucket & { readonly expires: number }) | null;
-  /** No replica has a row any more, and there is no bucket: nothing of the counter is kept. */
-  readonly isUnused: boolean;
+  /** Default: 1. */
+  readonly amount?: number;
+}
+
+/** A new row of `eg_running`. */
+export interface NewSlot {
+  readonly slotId: string;
+  readonly parts: readonly CounterPart[];
+}
+
+/** A row of `eg_running`: a query that limits count, or a place in the queue. */
+export interface RunningSlot extends NewSlot {
+  /** Null until a cluster names the query, and of a transaction without a running statement. */
+  readonly queryId: string | null;
+  readonly transactionId: string | null;
+  readonly cluster: string | null;
+  /** Milliseconds since a replica saw it last. */
+  readonly unseenMs: number;
+}
+
+/** An id for a row of `eg_running`. */
+export interface SlotBinding {
+  readonly slotId: string;
+  readonly queryId: string;
+  readonly cluster: string;
 }
 
 /**
- * Decides on locked counters; may be called again, when the transaction is repeated.
+ * Decides on locked counters, and changes them; may be called again, when the transaction is repeated.
  * @param now the database's clock, milliseconds since 1970
+ * @returns new rows
  */
-export type DecideOnCounters = (now: number, counters: ReadonlyMap<string, LockedCounter>) => readonly CounterChange[];
-
-/** A query that a cluster runs, and the counters whose slots it uses. */
-export interface SlotQuery {
-  /** At most 256 characters. */
-  readonly queryId: string;
-  readonly cluster: string;
-  /** ASCII without white space; none for a query that no limit counts. */
-  readonly keys: readonly string[];
-}
-
-export interface DeadReplica {
-  /** Its slots: granted ones may be in use by queries that were not noted. */
-  readonly slots: readonly { readonly key: string; readonly granted: number }[];
-  readonly queries: readonly SlotQuery[];
-  readonly over: readonly SlotQuery[];
-  /**
-   * Number of queries that clients follow, that began while it was running and that no replica has recorded, by
-   * cluster: these may be its own.
-   */
-  readonly followed: ReadonlyMap<string, number>;
-}
-
-/** Result by counter; missing counters have none. */
-export interface Takeover {
-  readonly adopted: ReadonlyMap<string, number>;
-  /** Slots that continue to be granted to the dead replica. */
-  readonly left: ReadonlyMap<string, number>;
-}
-
-/** Options for adopting a dead replica's state. */
-export interface TakeoverOptions {
-  readonly dead: string;
-  readonly successor: string;
-  /** Its rows must have been over for so long, milliseconds. */
-  readonly graceMs: number;
-  /** From now on the successor's rows last so long, milliseconds. */
-  readonly leaseMs: number;
-  /** May be called again, when the transaction is repeated. */
-  readonly decide: (dead: DeadReplica) => Takeover;
-}
+export type DecideOnCounters = (now: number, counters: Map<string, LimitCounter>) => readonly NewSlot[];
 
 /** Who leads, as `eg_leader` has it. */
 export interface LeaderState {

@@ -45,7 +45,7 @@ export class CountingAdmission implements Admission {
       place,
       atMost: this.#atMost,
       hold: this.#hold,
-      late: { reason: 'queue_timeout', message: `The query waited for ${this.#atMost} ms`, queryId: null },
+      late: () => ({ reason: 'queue_timeout', message: `The query waited for ${this.#atMost} ms`, queryId: null }),
       begin: (signal) => {
         const { promise, resolve } = Promise.withResolvers<Refusal | null>();
         const waiting = { request, admit: resolve };

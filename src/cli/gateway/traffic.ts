@@ -1,23 +1,14 @@
 import { hostname } from 'node:os';
-import { LeasedSlots } from '../../admission/leasedSlots.ts';
+import { LimitCounters } from '../../admission/limitCounters.ts';
 import type { WaitingQueriesCount } from '../../api/apiContext.ts';
 import { ownCookies } from '../../api/auth/cookies.ts';
-import { keySource } from '../../api/auth/openAuthentication.ts';
-import { sessionKeys } from '../../api/auth/sessions.ts';
 import type { GatewayConfig } from '../../config/gatewayConfig.ts';
 import { httpClientSettings } from '../../config/httpClient.ts';
 import type { Admission } from '../../gateway/admission/admission.ts';
-import { AdmissionChain } from '../../gateway/admission/admissionChain.ts';
 import { AdmissionMetrics } from '../../gateway/admission/admissionMetrics.ts';
 import { measureDifference } from '../../gateway/admission/clusterDifference.ts';
-import { ClusterWait } from '../../gateway/admission/clusterWait.ts';
-import { DeadReplicas } from '../../gateway/admission/deadReplicas.ts';
-import { FairAdmissionQueue } from '../../gateway/admission/fairAdmissionQueue.ts';
 import { LimitedAdmission } from '../../gateway/admission/limitedAdmission.ts';
-import { QueueCounts } from '../../gateway/admission/queueCounts.ts';
 import { QueueMetrics } from '../../gateway/admission/queueMetrics.ts';
-import { RunningSlots } from '../../gateway/admission/runningSlots.ts';
-import { SlotHeartbeats } from '../../gateway/admission/slotHeartbeats.ts';
 import type { RequestBodies } from '../../gateway/bodies/requestBodies.ts';
 import { DataPlane, type QueueOptions } from '../../gateway/dataPlane.ts';
 import { ExternalRulesClient } from '../../gateway/external/externalRules.ts';
@@ -26,7 +17,6 @@ import { CheckClient, healthChecks } from '../../gateway/health/checks.ts';
 import { HealthMonitors } from '../../gateway/health/healthMonitors.ts';
 import type { RunningQueries } from '../../gateway/ownership/runningQueries.ts';
 import { defaultStickinessOptions } from '../../gateway/ownership/stickiness.ts';
-import { QueueKey } from '../../gateway/queue/queueKey.ts';
 import type { ClusterTls } from '../../gateway/tls/clusterTls.ts';
 import type { Tracing } from '../../gateway/tracing/openTelemetry.ts';
 import { EXCHANGE_TIMEOUT_MS, type ReviewToken } from '../../gateway/user/tokens.ts';
@@ -70,35 +60,12 @@ interface Outside {
   readonly tracing: Tracing | null;
 }
 
-/** Warning of the log if queued queries cannot be stored. */
-const HOLD_ONLY =
-  'queries that have to wait for a limit are held for queue.hold and then refused, as the replicas share no secret that encrypts them in the database: set admission.secret, or authentication.session.secret (docs/limits.md, The queue)';
-
-/**
- * Options of the stored queue. Replicas share a secret, or the key of sessions; without one, only a private database
- * (SQLite) stores queries, for the lifetime of this process. Null: disabled.
- */
-export async function openQueue(
-  { config, replica, logger }: GatewayContext,
-  { queuedQueries, dialect }: Storage['store'],
-): Promise<QueueOptions | null> {
-  const { secret } = config.admission;
-  if (secret !== null) return { repository: queuedQueries, key: new QueueKey(secret), replica };
-  const source = keySource(config.authentication);
-  if (source === null && dialect !== 'sqlite') {
-    logger.warn({ key: 'admission.secret' }, HOLD_ONLY);
-    return null;
-  }
-  const { seal } = await sessionKeys(source);
-  return { repository: queuedQueries, key: new QueueKey(seal), replica };
-}
-
 /** Creates the data plane with its queue; `start` it before its first request. Its owner closes it. */
 export async function openDataPlane(
   context: GatewayContext,
   { store, history, queryOutcomes }: Storage,
   { table, operator }: Control,
-  { admission, queue, runningQueries }: AdmissionParts & { readonly queue: QueueOptions | null },
+  { admission, queue, runningQueries }: AdmissionParts & { readonly queue: QueueOptions },
   { certificates, mapping, groups }: CallerIdentity,
   outside: Outside,
 ): Promise<DataPlane> {
@@ -170,8 +137,7 @@ async function tokenReviews({ config, metrics }: GatewayContext): Promise<Review
   return (token) => reviewToken(requests, token, audiences, timeout);
 }
 
-/** Maximum delay of changed limits while no query arrives. */
-const REFRESH_MS = 1_000;
+const MAINTENANCE_MS = 1_000;
 
 /** Admission of submissions, and counts of queued ones. */
 export interface AdmissionParts {
@@ -183,94 +149,40 @@ export interface AdmissionParts {
 }
 
 /**
- * Creates the admission steps: an available cluster, then slots of limits.
- * @param options stores submissions that wait for long; null if disabled
+ * Creates the admission: an available cluster, and slots of limits.
  */
 export function openAdmission(
   context: GatewayContext,
-  { table, counts }: Pick<Control, 'table' | 'counts'>,
+  { table, counts, operator }: Pick<Control, 'table' | 'counts' | 'operator'>,
   { store, runningQueries }: Pick<Storage, 'store' | 'runningQueries'>,
-  options: QueueOptions | null,
 ): AdmissionParts {
   const { config, names, replica, logger, metrics, clock, random, onClose } = context;
   runningQueries.compareClusters((one, other) => isSameEngine(table.current, one, other));
-  const ledger = new LeasedSlots({ replica, clock, random });
-  const { endedQueries, slotQueries } = store;
-  measureDifference(metrics, table, ledger);
-  const running = new RunningSlots({
-    replica,
-    table,
-    endedQueries,
-    runningQueries: store.runningQueries,
-    slotQueries,
-    clock,
-    logger,
-  });
-  const deadReplicas = new DeadReplicas({
-    replica,
-    repository: slotQueries,
-    running,
-    ledger,
-    demandOf: (key) => limits.demandOf(key),
-    clock,
-    logger,
-  });
-  const heartbeats = new SlotHeartbeats({
-    replica,
-    ledger,
-    running,
-    deadReplicas,
-    repository: store.slots,
-    slotQueries,
-    clock,
-    logger,
-  });
-  const queueCounts = new QueueCounts(ledger);
+  const admitsWhenAway = config.admission.onDatabaseUnavailable === 'admit';
+  const counters = new LimitCounters(store.limitCounters, replica, admitsWhenAway, clock, logger);
+  measureDifference(metrics, table, counters);
+  const queue = new QueueMetrics({ registry: metrics, table, clock });
   const limits = new LimitedAdmission({
-    names,
-    table,
-    ledger,
-    running,
-    queueCounts,
-    counts,
-    admissionQueue: new FairAdmissionQueue(options !== null, () => clock.monotonic()),
-    metrics: new AdmissionMetrics(metrics, ledger),
-    clock,
-    isDatabaseAway: () => heartbeats.isFailing,
-    settings: {
-      onDatabaseUnavailable: config.admission.onDatabaseUnavailable,
-      defaultRoutingGroup: config.routing.defaultRoutingGroup,
-    },
-  });
-  const refreshing = setInterval(() => {
-    limits.refresh();
-    heartbeats.wake();
-  }, REFRESH_MS).unref();
-  onClose(() => {
-    clearInterval(refreshing);
-    return heartbeats.stop();
-  });
-  const clusterWait = new ClusterWait({
-    table,
-    queueCounts,
-    counts,
+    ...{ names, table, counters, counts, clock, random },
+    metrics: new AdmissionMetrics(metrics, counters),
+    queueMetrics: queue,
     defaultGroup: config.routing.defaultRoutingGroup,
   });
-  const queue = new QueueMetrics({ registry: metrics, table, clock });
-  const chain = queue.measured(new AdmissionChain([clusterWait, limits], () => clock.monotonic()));
+  const maintaining = setInterval(() => {
+    limits.refresh();
+    const isLeader = operator.leadership.fence !== null;
+    void counters.maintain(isLeader, (queryId, cluster) => limits.isLost(queryId, cluster));
+  }, MAINTENANCE_MS).unref();
+  onClose(() => {
+    clearInterval(maintaining);
+    return counters.stop();
+  });
   return {
-    admission: {
-      admit: (request) => chain.admit(request),
-      countBound: (request) => limits.countBound(request),
-      hasCapacity: (cluster) => limits.hasCapacity(cluster),
-      whyItWaits: (request) => limits.whyItWaits(request),
-      watchCoordinators: (isSuperseded) => limits.watchCoordinators(isSuperseded),
-    },
+    admission: limits,
     countWaiting: async (group) => {
       const here = queue.waiting(group);
-      if (options === null) return { count: here, complete: true };
       try {
-        return { count: here + (await options.repository.countElsewhere(group, options.replica)), complete: true };
+        return { count: here + (await store.queuedQueries.countElsewhere(group, replica)), complete: true };
       } catch (error) {
         logger.debug({ err: error, group }, 'failed to count queries queued at other replicas');
         return { count: here, complete: false };
@@ -279,11 +191,11 @@ export function openAdmission(
     runningQueries: {
       noteActivity(queryId, cluster, isNew) {
         runningQueries.noteActivity(queryId, cluster, isNew);
-        running.noteActivity(queryId, cluster, isNew === true);
+        counters.served(queryId);
       },
       noteEnd(queryId, cluster) {
         runningQueries.noteEnd(queryId, cluster);
-        running.noteEnd(queryId, cluster);
+        counters.ended(queryId);
       },
     },
   };

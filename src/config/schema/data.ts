@@ -70,16 +70,20 @@ export const audit = section('How much of the audit is kept in the database.', {
   ),
 });
 
-/** `admission`: limits on queries (docs/architecture.md#slots). */
+/** `admission`: limits on queries (docs/limits.md). */
 export const admission = section('Limits on queries that run.', {
   onDatabaseUnavailable: choice(
-    'What becomes of queries that lack slots of a limit while the database is unavailable, so that no replica can get more: `refuse` keeps the limits, `admit` sends the queries on over them. Queries within the slots that a replica has are admitted in any case, for 12 s.',
-    ['refuse', 'admit'],
-    { default: 'refuse' },
+    'What becomes of queries that limits are about while the database that counts them is unavailable: with `admit` each replica counts its own in addition to what ran before, and sends on what waits for longer than `queue.hold`; `reject` rejects them.',
+    ['admit', 'reject'],
+    { default: 'admit' },
   ),
   secret: text(
-    'Secret of at least 32 characters that encrypts queries which wait in the database, the same on all replicas. Unset, the key of [sessions](authentication.md#sessions) is used; needed where there is none, as with `authentication: none`.',
+    'Secret of at least 32 characters that encrypts queries which wait in the database, the same on all replicas. Unset, the key derives from that of [sessions](authentication.md#sessions), else from the password of the database; with SQLite it is a file next to the database.',
     { secret: true },
+  ),
+  previousSecrets: listOf(
+    'Earlier or next values of `secret`: what they encrypted can be read, nothing new is encrypted with them.',
+    text('Secret of at least 32 characters; an empty one is ignored.', { secret: true, required: true }),
   ),
 });
 

@@ -17,6 +17,10 @@ export interface AdmissionRequest {
   readonly waitedMs?: number;
   /** Clusters that failed it, with the reason: they are not eligible. Default: none. */
   readonly excluded?: ReadonlyMap<string, string> | null;
+  /** Size of its body. Default: 0. */
+  readonly bytes?: number;
+  /** Its id in the queue; absent for a new one. */
+  readonly queuedAs?: string;
 }
 
 /** Slots that a submission has acquired; usually none. */
@@ -26,17 +30,19 @@ export interface QuerySlots {
    * waited 4.2 s as 3rd of 12 (fair by user, weight 1); admitted to etl-2`; null without a wait.
    */
   readonly note: string | null;
-  /** Begins a cluster choice: the slot of the previous cluster is available to it. */
-  beginChoice(): void;
+  /** The only cluster with a limit that it may be sent to: it has a slot there; null for clusters without limits. */
+  readonly cluster: string | null;
   /**
-   * Acquires a slot of the chosen cluster.
-   * @returns null, or the rejection if no slot is free
+   * Records the chosen cluster.
+   * @returns null, or the rejection if it has no slot there
    */
   takeCluster(cluster: ClusterEntry): Refusal | null;
   /** Binds the slots to an accepted query: they are released when it ends. */
   bind(queryId: string, cluster: string): void;
   /** Releases the slots, unless they are bound to a query; idempotent. */
   release(): void;
+  /** Records its id in the queue: any replica may give its place back. */
+  keepPlace?(id: string): void;
 }
 
 /** Position of a submission among those queued at this replica for the same routing group. */
@@ -73,7 +79,7 @@ export interface AdmissionWait {
    */
   readonly whenNotStored?: () => Refusal | null;
   /** The client's response after the maximum wait. */
-  readonly late: Refusal;
+  readonly late: () => Refusal;
   /** Called when it is rejected with `late`. Must not throw. */
   readonly noteLate?: () => void;
   /**
@@ -98,15 +104,38 @@ export interface Admission {
   /** Returns synchronously, without I/O. */
   admit(request: AdmissionRequest): AdmissionResponse;
   /** Counts a submission that is bound to one cluster and never waits; null if nothing counts it. */
-  countBound?(request: AdmissionRequest): QuerySlots | null;
+  admitBound?(request: AdmissionRequest, bound: BoundSubmission): Promise<QuerySlots | Refusal | null>;
   /** Returns true if a cluster has capacity for one more query; absent without limits of clusters. */
   hasCapacity?(cluster: string): boolean;
   /**
    * Describes the limits that a new submission would wait for; null if it would be sent or rejected. Acquires nothing.
    */
   whyItWaits?(request: AdmissionRequest): string | null;
-  /** @param isSuperseded true if the coordinator of a query was replaced by a new one, and the query is lost */
-  watchCoordinators?(isSuperseded: (queryId: string) => boolean): void;
+  /** Records that a query began a transaction, or ended its own (null). */
+  noteTransaction?(queryId: string, transactionId: string | null): void;
+  /** Gives the place of a queued query back, whichever replica acquired it. */
+  endQueued?(id: string): void;
+  connect?(plane: AdmissionPlane): void;
+}
+
+export interface BoundSubmission {
+  /** Of its transaction or of the query that it kills; null if unknown. */
+  readonly cluster: string | null;
+  /** Null for calls of kill_query, which are counted regardless of limits. */
+  readonly transaction: string | null;
+}
+
+/** Parts of the data plane that admission asks. */
+export interface AdmissionPlane {
+  /** True if the coordinator of a query was replaced by a new one, and the query is lost. */
+  isSuperseded(queryId: string): boolean;
+  /** The cluster that the strategy of its group prefers among those with capacity, or null. */
+  preferred(request: AdmissionRequest): string | null;
+  /**
+   * Rejects the newest queued query of the user (or source) with the most of a group, if these are more than one more
+   * than the submission's has. @returns true if there is a place then
+   */
+  displace(group: string, fairBy: 'user' | 'source', flow: string): Promise<boolean>;
 }
 
 const now: AdmissionResponse = { kind: 'now' };

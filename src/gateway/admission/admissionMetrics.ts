@@ -1,12 +1,12 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
-import type { LeasedSlots } from '../../admission/leasedSlots.ts';
+import type { LimitCounters } from '../../admission/limitCounters.ts';
 
 /** Metrics of admission; labels name resources, never users or sources. */
 export class AdmissionMetrics {
   readonly #submissions: Counter<'answer'>;
   readonly #wouldWait: Counter<'limit'>;
 
-  constructor(registry: Registry, ledger: Pick<LeasedSlots, 'states'>) {
+  constructor(registry: Registry, counters: Pick<LimitCounters, 'used'>) {
     const registers = [registry];
     this.#submissions = new Counter({
       name: 'engine_gateway_admission_total',
@@ -23,18 +23,12 @@ export class AdmissionMetrics {
     });
     const slots = new Gauge({
       name: 'engine_gateway_limit_slots',
-      help: 'Slots of limits at this replica, by limit and state: in_use, granted (of those, in use or ready), waiting (submissions).',
-      labelNames: ['limit', 'state'],
+      help: 'Slots of limits in use on all replicas, by limit, as of the last statement of this replica about them.',
+      labelNames: ['limit'],
       registers,
       collect: () => {
         slots.reset();
-        for (const { key, inUse, granted, waiting } of ledger.states()) {
-          if (key.startsWith('rate:') || key.startsWith('queue:')) continue;
-          const limit = limitLabel(key);
-          slots.inc({ limit, state: 'in_use' }, inUse);
-          slots.inc({ limit, state: 'granted' }, granted);
-          slots.inc({ limit, state: 'waiting' }, waiting);
-        }
+        for (const [key, inUse] of counters.used()) if (isSlot(key)) slots.inc({ limit: limitLabel(key) }, inUse);
       },
     });
   }
@@ -59,6 +53,10 @@ export class AdmissionMetrics {
   wouldWait(key: string): void {
     this.#wouldWait.inc({ limit: limitLabel(key) });
   }
+}
+
+function isSlot(key: string): boolean {
+  return ['cluster:', 'group:', 'limit:'].some((kind) => key.startsWith(kind));
 }
 
 /** The limit of a counter, without the user or source: `cluster:etl-1`, `limit:analytics/per-user`. */

@@ -1,5 +1,5 @@
 import { Gauge, type Registry } from 'prom-client';
-import type { LeasedSlots } from '../../admission/leasedSlots.ts';
+import type { LimitCounters } from '../../admission/limitCounters.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import { clusterDemand } from './limitDemands.ts';
 
@@ -10,7 +10,7 @@ import { clusterDemand } from './limitDemands.ts';
 export function measureDifference(
   registry: Registry,
   table: { readonly current: RoutingTable },
-  ledger: Pick<LeasedSlots, 'inUse'>,
+  counters: Pick<LimitCounters, 'use'>,
 ): void {
   const difference = new Gauge({
     name: 'engine_gateway_cluster_uncounted_queries',
@@ -23,7 +23,7 @@ export function measureDifference(
         const demand = clusterDemand(cluster);
         const { running } = cluster.health;
         if (demand !== null && running !== null)
-          difference.set({ cluster: cluster.name }, running - ledger.inUse(demand.key));
+          difference.set({ cluster: cluster.name }, running - counters.use(demand.key));
       }
     },
   });

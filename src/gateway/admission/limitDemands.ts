@@ -1,24 +1,17 @@
 import { createHash } from 'node:crypto';
-import type { SlotDemand } from '../../admission/slotLedger.ts';
+import type { Demand } from '../../admission/acquisitions.ts';
 import type { Membership } from '../../model/membership.ts';
 import type { AdmissionPolicy, GroupPolicy, LimitPolicy } from '../../routing/admissionPolicy.ts';
 
 /** Slots that a submission needs in addition to its cluster's. */
 export interface Demands {
   /** Required slots; may be empty. */
-  readonly enforced: readonly SlotDemand[];
-  readonly observed: readonly SlotDemand[];
+  readonly enforced: readonly Demand[];
+  readonly observed: readonly Demand[];
   /** Share in a fair queue. */
   readonly weight: number;
-  /** Limits of queued submissions in addition to the group's; may be empty. */
-  readonly queues: readonly QueueBound[];
-}
-
-/** Maximum number of queued submissions for one counter of a limit, on all replicas. */
-export interface QueueBound {
-  readonly key: string;
-  readonly limit: string;
-  readonly maxQueued: number;
+  /** Places of limits in the queue, in addition to the group's; may be empty. */
+  readonly queues: readonly Demand[];
 }
 
 /** Maximum number of users and sources with cached demands. */
@@ -29,6 +22,13 @@ const MAX_NAME = 120;
 
 export const noDemands: Demands = { enforced: [], observed: [], weight: 1, queues: [] };
 
+/** Maximum number of queued submissions on all replicas. */
+export const MAX_QUEUED = 20_000;
+/** Maximum size of queued submissions on all replicas, and of those of one user, bytes. */
+export const MAX_QUEUED_BYTES = 268_435_456;
+const MAX_USER_BYTES = 33_554_432;
+
+/** Demands of a submission. */
 export class LimitDemands {
   #policy: AdmissionPolicy | null = null;
   readonly #cache = new Map<string, Demands>();
@@ -61,9 +61,9 @@ interface Limited {
 
 function demandsOf(policy: AdmissionPolicy, limited: Limited): Demands {
   const { group, user, source } = limited;
-  const enforced: SlotDemand[] = [];
-  const observed: SlotDemand[] = [];
-  const queues: QueueBound[] = [];
+  const enforced: Demand[] = [];
+  const observed: Demand[] = [];
+  const queues: Demand[] = [];
   let weight = 1;
   const ofGroup = groupDemand(policy.groups.get(group));
   if (ofGroup !== null) enforced.push(ofGroup);
@@ -74,7 +74,7 @@ function demandsOf(policy: AdmissionPolicy, limited: Limited): Demands {
     const { maxQueued } = limit;
     to.push(...countersOf(limit, value));
     if (maxQueued !== null && limit.mode === 'enforce') {
-      queues.push({ key: `queue:${nameText(limit.key)}${value}`, limit: limit.key, maxQueued });
+      queues.push({ key: `${limitCounter(limit.key, 'queue')}${value}`, limit: maxQueued });
     }
     if (limit.mode === 'enforce') weight = Math.max(weight === 1 ? 0 : weight, limit.weight);
   }
@@ -89,13 +89,13 @@ function matches({ match }: LimitPolicy, { group, user, source, groups: ofUser }
   return (sources === null || sources(source)) && (routingGroups === null || routingGroups(group));
 }
 
-function groupDemand(policy: GroupPolicy | undefined): SlotDemand | null {
+function groupDemand(policy: GroupPolicy | undefined): Demand | null {
   if (policy === undefined || policy.maxRunning === null) return null;
   return { key: groupCounter(policy.name), limit: policy.maxRunning, rate: null };
 }
 
 /** Counters of a limit. @param value user or source after a colon; empty for a shared counter */
-function countersOf({ key, maxRunning, rate }: LimitPolicy, value: string): readonly SlotDemand[] {
+function countersOf({ key, maxRunning, rate }: LimitPolicy, value: string): readonly Demand[] {
   const name = nameText(key);
   return [
     ...(maxRunning === null ? [] : [{ key: `limit:${name}${value}`, limit: maxRunning, rate: null }]),
@@ -107,7 +107,7 @@ function countersOf({ key, maxRunning, rate }: LimitPolicy, value: string): read
 export function clusterDemand(cluster: {
   readonly name: string;
   readonly maxRunningQueries?: number | undefined;
-}): SlotDemand | null {
+}): Demand | null {
   const { name, maxRunningQueries } = cluster;
   return maxRunningQueries === undefined ? null : { key: clusterCounter(name), limit: maxRunningQueries, rate: null };
 }
@@ -132,6 +132,24 @@ export function limitCounter(key: string, counter: 'limit' | 'rate' | 'queue' = 
   return `${counter}:${nameText(key)}`;
 }
 
+/** A place in the queue: bounds in number and bytes, of the group, of limits, of the user and in total. */
+export function placeDemands(
+  { group, maxQueued, user, bytes }: { group: string; maxQueued: number; user: string; bytes: number },
+  queues: readonly Demand[],
+): readonly Demand[] {
+  return [
+    { key: groupQueueCounter(group), limit: maxQueued },
+    ...queues,
+    { key: 'queue:all', limit: MAX_QUEUED },
+    ...(bytes === 0
+      ? []
+      : [
+          { key: `bytes:user:${valueText(user)}`, limit: MAX_USER_BYTES, amount: bytes },
+          { key: 'bytes:all', limit: MAX_QUEUED_BYTES, amount: bytes },
+        ]),
+  ];
+}
+
 /** A counter without the user or source: equal for all counters of a limit. */
 export function nameOfKey(key: string): string {
   // Names have no colons; a group's queue has two parts.
@@ -141,13 +159,6 @@ export function nameOfKey(key: string): string {
     .join(':');
 }
 
-/** Demands of limits with a single counter, known in advance. */
-export function sharedDemands(policy: AdmissionPolicy): readonly SlotDemand[] {
-  const ofGroups = [...policy.groups.values()].flatMap((group) => groupDemand(group) ?? []);
-  const ofLimits = policy.limits.flatMap((limit) => (limit.per === 'all' ? countersOf(limit, '') : []));
-  return [...ofGroups, ...ofLimits];
-}
-
 /** The current limit of a counter, or null. */
 export function limitOfKey(policy: AdmissionPolicy, key: string): LimitPolicy | null {
   return policy.limits.find((limit) => isOf(limit, key)) ?? null;
@@ -155,7 +166,9 @@ export function limitOfKey(policy: AdmissionPolicy, key: string): LimitPolicy | 
 
 function isOf(limit: LimitPolicy, key: string): boolean {
   const name = nameText(limit.key);
-  return [`limit:${name}`, `rate:${name}`].some((start) => key === start || key.startsWith(`${start}:`));
+  return [`limit:${name}`, `rate:${name}`, `queue:${name}`].some(
+    (start) => key === start || key.startsWith(`${start}:`),
+  );
 }
 
 /** Encodes names independently of the database's comparison rules: ASCII, no white space, bounded. */

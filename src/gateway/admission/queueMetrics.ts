@@ -1,7 +1,6 @@
 import { Gauge, Histogram, type Registry } from 'prom-client';
 import type { Clock } from '../../model/clock.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
-import type { Admission, AdmissionRequest, AdmissionResponse } from './admission.ts';
 
 /** Maximum number of routing groups with separate series; clients name groups, and all others share one. */
 const MAX_GROUPS = 1_000;
@@ -13,10 +12,7 @@ export interface QueueMetricsDependencies {
   readonly clock: Pick<Clock, 'monotonic'>;
 }
 
-/**
- * Counts and durations of submissions queued at this replica, by routing group. Without a wait, it costs one
- * comparison.
- */
+/** Counts and durations of submissions queued at this replica, by routing group. */
 export class QueueMetrics {
   readonly #table: { readonly current: RoutingTable };
   readonly #clock: Pick<Clock, 'monotonic'>;
@@ -53,24 +49,9 @@ export class QueueMetrics {
     return this.#lengths.get(group) ?? 0;
   }
 
-  measured(admission: Admission): Admission {
-    return { admit: (request) => this.#measured(admission.admit(request), request) };
-  }
-
-  #measured(response: AdmissionResponse, { decision }: AdmissionRequest): AdmissionResponse {
-    if (response.kind !== 'wait') return response;
-    return {
-      ...response,
-      begin: (signal) => {
-        const end = this.#begin(this.#labelOf(decision.group));
-        signal.addEventListener('abort', end);
-        return response.begin(signal).finally(end);
-      },
-    };
-  }
-
   /** @returns ends the wait; idempotent */
-  #begin(group: string): () => void {
+  begin(name: string): () => void {
+    const group = this.#labelOf(name);
     const lengths = this.#lengths;
     const since = this.#clock.monotonic();
     let isOpen = true;

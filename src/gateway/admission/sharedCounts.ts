@@ -123,10 +123,9 @@ export class SharedCounts implements AdmissionCounts {
 function sums(counters: readonly CounterUse[]): Pick<Counts, 'running' | 'waiting'> {
   const running = new Map<string, number>();
   const waiting = new Map<string, number>();
-  for (const { key, inUse, waiting: count } of counters) {
-    const name = nameOfKey(key);
-    running.set(name, (running.get(name) ?? 0) + inUse);
-    waiting.set(name, (waiting.get(name) ?? 0) + count);
+  for (const { key, inUse } of counters) {
+    const counts = key.startsWith('queue:') ? waiting : running;
+    counts.set(nameOfKey(key), (counts.get(nameOfKey(key)) ?? 0) + inUse);
   }
   return { running, waiting };
 }

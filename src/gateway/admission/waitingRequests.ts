@@ -60,7 +60,7 @@ class WaitingRequest {
       ? setTimeout(() => this.#give(handOver), handOver.after)
       : setTimeout(() => {
           noteLate?.();
-          this.#reject(late);
+          this.#reject(late());
         }, atMost);
     response.on('close', this.#leave);
     follow(turn, this);

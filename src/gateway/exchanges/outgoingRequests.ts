@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import { firstHeader, headerValues, isHeader } from '../../model/rawHeaders.ts';
-import { type ChoiceStep, explainNoCluster } from '../../routing/clusterChoice.ts';
+import { type ChoiceStep, explainNoCluster, type HasCapacity } from '../../routing/clusterChoice.ts';
 import type { PickRequest } from '../../routing/clusterChooser.ts';
 import { type GroupDecision, setHeadersOf } from '../../routing/groupDecision.ts';
 import { type Refusal, toRefusal } from '../../routing/refusal.ts';
@@ -40,8 +40,9 @@ export function chooseTarget(
   request: PickRequest,
   excluded: ReadonlyMap<string, string> | null,
   login: string | null = null,
+  hasCapacity?: HasCapacity,
 ): Target | NoTarget {
-  const choice = chooser.choose(current, decision, request, excluded, login);
+  const choice = chooser.choose(current, decision, request, excluded, login, hasCapacity);
   const candidates = toStoredChoice(current, choice.eligible, choice.cluster, excluded, (group) =>
     chooser.strategyOf(current, group),
   );

@@ -19,6 +19,8 @@ export interface Submission {
    * statements outside of transactions.
    */
   readonly transaction: { readonly id: string; readonly cluster: ClusterEntry | null } | null;
+  /** Version of the rules that it was decided by, of one that waited in the queue. */
+  readonly rulesVersion?: string | undefined;
   /** Its slots, or null. */
   readonly slots: QuerySlots | null;
 }

@@ -96,8 +96,9 @@ export class SubmissionExchange extends Exchange {
       return;
     }
     this.proxied.trace?.step('choice');
-    this.#submission.slots?.beginChoice();
-    const target = chooseTarget(this.parts, this.#decision, this.#sender(), this.#excluded);
+    const acquired = this.#submission.slots?.cluster ?? null;
+    const hasCapacity = acquired === null ? undefined : (cluster: string) => cluster === acquired;
+    const target = chooseTarget(this.parts, this.#decision, this.#sender(), this.#excluded, null, hasCapacity);
     this.#choice = target.choice;
     if (target.cluster !== null) {
       this.#sendTo(target);
@@ -259,6 +260,8 @@ export class SubmissionExchange extends Exchange {
     if (submission.transaction !== null) transactions.noteStatement(queryId, submission.transaction.id);
     const storing = transactions.noteResponse(queryId, reply.headers, { cluster: name, proxyTo });
     if (storing !== null) {
+      // The transaction has its slots from now on, also if this is the last response.
+      submission.slots?.bind(queryId, name);
       this.pauseResponse();
       await storing;
     }

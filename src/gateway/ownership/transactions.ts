@@ -28,6 +28,7 @@ export class Transactions {
   readonly #logger: Logger;
   readonly #clock: Clock;
   readonly #options: StickinessOptions;
+  readonly #onChange: (queryId: string, transactionId: string | null) => void;
   readonly #startedKeys: readonly string[];
   readonly #clearKeys: readonly string[];
   readonly #owners = new LRUCache<string, QueryOwner>(growingTo(MAX_REMEMBERED));
@@ -39,17 +40,20 @@ export class Transactions {
   /** Until then the database may lack what other replicas know. */
   #undecidedUntil = 0;
 
+  /** @param onChange called with the query that began a transaction, or ended its own (null) */
   constructor(
     names: ProductNames,
     store: Store['transactions'],
     logger: Logger,
     clock: Clock,
     options: StickinessOptions,
+    onChange: (queryId: string, transactionId: string | null) => void,
   ) {
     this.#store = store;
     this.#logger = logger;
     this.#clock = clock;
     this.#options = options;
+    this.#onChange = onChange;
     this.#startedKeys = names.responseKeys('Started-Transaction-Id');
     this.#clearKeys = names.responseKeys('Clear-Transaction-Id');
     this.#misses = new LRUCache({ max: MAX_REMEMBERED, ttl: MISS_TTL, perf: { now: () => clock.monotonic() } });
@@ -96,11 +100,16 @@ export class Transactions {
    *   stored, or after the learn timeout (it is then stored later). Never rejects.
    */
   noteResponse(queryId: string, headers: IncomingHttpHeaders, owner: QueryOwner): Promise<void> | null {
-    if (firstOf(headers, this.#clearKeys) === 'true') this.#noteEnd(queryId, owner);
+    if (firstOf(headers, this.#clearKeys) === 'true') {
+      this.#onChange(queryId, null);
+      this.#noteEnd(queryId, owner);
+    }
     const started = firstOf(headers, this.#startedKeys);
     if (started === undefined) return null;
     const id = transactionIdOf(started);
-    return id === null ? null : this.#began(id, owner);
+    if (id === null) return null;
+    this.#onChange(queryId, id);
+    return this.#began(id, owner);
   }
 
   stop(): void {

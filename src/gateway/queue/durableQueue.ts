@@ -99,7 +99,7 @@ interface LocalQuery {
   /** Time at which an administrator moved it to the front here, by the database's clock; null for never. */
   movedAt: number | null;
   deadline: number;
-  late: Refusal;
+  late: () => Refusal;
   /** Records that it was rejected with `late`. */
   noteLate: (() => void) | undefined;
   polledAt: number;
@@ -214,7 +214,10 @@ export class DurableQueue {
       this.#release(query);
       turn.catch(() => undefined);
       void repository.adopt(id, replica, '').catch(() => undefined);
-    } else this.#follow(query, turn);
+    } else {
+      slots?.keepPlace?.(id);
+      this.#follow(query, turn);
+    }
     return { id, waitedMs: clock.monotonic() - since, state: query.state };
   }
 
@@ -246,7 +249,7 @@ export class DurableQueue {
     const sealed = await repository.request(row.id, replica);
     const since = clock.monotonic() - row.waitingMs;
     const unread: QueuedState = { group: row.group, decidedBy: null, rule: null, place: null };
-    const query = this.#newQuery(row.id, since, new AbortController(), { atMost: 0, late: full }, unread);
+    const query = this.#newQuery(row.id, since, new AbortController(), { atMost: 0, late: () => full }, unread);
     query.movedAt = row.movedAt;
     this.#queries.set(row.id, query);
     const stored = this.#opened(row.id, sealed);
@@ -323,6 +326,29 @@ export class DurableQueue {
     }
   }
 
+  /**
+   * Rejects the newest query of the user (or source) with the most of a group, if these are more than one more than
+   * those of another one. @returns true if there is a place then. Never rejects
+   */
+  async displace(group: string, by: 'user' | 'source', flow: string): Promise<boolean> {
+    const { repository, key, ends, logger } = this.#dependencies;
+    try {
+      const row = await repository.newestOfMost(group, by, flow);
+      if (row === null) return false;
+      const { id, replica, waitingMs } = row;
+      const refusal: Refusal = { reason: 'queue_full', message: displacedText(by, group), queryId: id };
+      const stored = this.#opened(id, await repository.request(id, replica));
+      const answer = key.seal('answer', id, encodeOutcome({ kind: 'refusal', refusal }));
+      if (!(await repository.displace(id, replica, answer))) return false;
+      ends.note(id, stored, waitingMs, refusal);
+      this.#dependencies.admission.endQueued?.(id);
+      return true;
+    } catch (error) {
+      logger.debug({ err: error, group }, 'no queued query displaced');
+      return false;
+    }
+  }
+
   /** Moves a local query to the front of its group. @returns false for queries of other replicas */
   #moveFirst(id: string, movedAt: number): boolean {
     const query = this.#queries.get(id);
@@ -341,7 +367,8 @@ export class DurableQueue {
     this.#isObeying = true;
     try {
       for (const { id, command, movedAt } of await repository.commands(replica)) {
-        if (command !== null) this.drop(id, command === 'kill' ? { ...killed, queryId: id } : 'CANCELLED');
+        if (command === 'displaced') await this.#leaveDisplaced(id);
+        else if (command !== null) this.drop(id, command === 'kill' ? { ...killed, queryId: id } : 'CANCELLED');
         else if (movedAt !== null) this.#moveFirst(id, movedAt);
       }
     } catch (error) {
@@ -349,6 +376,16 @@ export class DurableQueue {
     } finally {
       this.#isObeying = false;
     }
+  }
+
+  /** A query has ended by another replica: its row has the client's response. */
+  async #leaveDisplaced(id: string): Promise<void> {
+    const query = this.#queries.get(id);
+    if (query?.stage === 'waiting') {
+      this.#release(query);
+      this.#respondLater(query);
+    }
+    await this.#dependencies.repository.forgetCommand(id);
   }
 
   /** Renews this replica's registration if due. Rejects while the database is unavailable. */
@@ -376,7 +413,7 @@ export class DurableQueue {
       if (query.polls.size > 0) query.polledAt = now;
       if (now >= query.deadline) {
         query.noteLate?.();
-        void this.#end(query, 'waiting', { ...query.late, queryId: query.id });
+        void this.#end(query, 'waiting', { ...query.late(), queryId: query.id });
       } else if (now - query.polledAt >= ABANDONED_AFTER_MS) silent.push(query.id);
       else if (query.polledAt - query.touchedAt >= TOUCH_AFTER_MS) touched.push(query);
     }
@@ -499,7 +536,8 @@ export class DurableQueue {
   /** Requests admission with the query's position. */
   #admit(query: LocalQuery, { decision, user, headers }: StoredSubmission): void {
     const { admission, clock } = this.#dependencies;
-    const response = admission.admit({ decision, user, headers, waitedMs: clock.monotonic() - query.since });
+    const waitedMs = clock.monotonic() - query.since;
+    const response = admission.admit({ decision, user, headers, waitedMs, queuedAs: query.id });
     const place = response.kind === 'wait' ? response.place : undefined;
     query.state = stateOf({ decision }, place);
     if (query.movedAt !== null) place?.moveFirst();
@@ -736,6 +774,9 @@ export class DurableQueue {
     return bytes === null ? null : decodeSubmission(bytes);
   }
 }
+
+const displacedText = (by: string, group: string) =>
+  `The queue of routing group ${group} is full (queue.maxQueued), and this ${by} has most of it: its newest query gave its place to another ${by}. Send it again later.`;
 
 function stateOf({ decision }: Pick<Submission, 'decision'>, place: WaitPlace | undefined): QueuedState {
   const { group, decidedBy, rule } = decision;

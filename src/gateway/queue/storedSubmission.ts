@@ -29,6 +29,8 @@ export interface StoredSubmission {
   readonly certificateUser: string | null;
   readonly user: RequestUser;
   readonly decision: GroupDecision;
+  /** Version of the rules that decided. */
+  readonly rulesVersion?: string | undefined;
   readonly body: Buffer;
 }
 
@@ -41,7 +43,7 @@ export function isStorable({ body }: Submission): boolean {
 
 export function storedSubmission(
   { request, rawTarget, clientPrefixes, certificateUser }: ProxiedRequest,
-  { user, decision, body }: Submission,
+  { user, decision, body, rulesVersion }: Submission,
 ): StoredSubmission {
   const { socket } = request;
   return {
@@ -58,6 +60,7 @@ export function storedSubmission(
     certificateUser,
     user,
     decision: { ...decision, trace: storedTrace(decision.trace) },
+    rulesVersion,
     body: body.bytes,
   };
 }
@@ -89,13 +92,13 @@ function storedTrace({ stored }: Partial<DecisionTrace>): DecisionTrace {
  * @param waitedMs duration of the wait, milliseconds
  */
 export function submissionOf(
-  { body, user, decision }: StoredSubmission,
+  { body, user, decision, rulesVersion }: StoredSubmission,
   queuedAs: string,
   waitedMs: number,
   slots: QuerySlots | null,
 ): Submission {
   const start = { bytes: body, complete: true, text: body.toString('utf8') };
-  return { body: start, user, decision, about: null, transaction: null, queuedAs, waitedMs, slots };
+  return { body: start, user, decision, about: null, transaction: null, queuedAs, waitedMs, rulesVersion, slots };
 }
 
 /**

@@ -7,6 +7,7 @@ import { type HandOver, WaitingRequests } from '../admission/waitingRequests.ts'
 import { type Analysis, mayKillQuery } from '../analysis/requestAnalyzer.ts';
 import { type BodyStart, bodyRefusal } from '../bodies/requestBodies.ts';
 import type { DataPlaneParts, QueueParts } from '../dataPlane.ts';
+import type { GatewayResponses } from '../exchanges/ownResponses.ts';
 import { conditionsOf, type UndecidedSubmission } from '../exchanges/queryRecorder.ts';
 import type { Submission } from '../exchanges/submission.ts';
 import { SubmissionExchange } from '../exchanges/submissionExchange.ts';
@@ -88,8 +89,27 @@ export class Submissions {
       this.#rejectUndecided(proxied, refusal, { user, body, rule, undecided, conditions });
       return;
     }
-    const submission = { body, user, decision: routed.decision, about: null, transaction: null, slots: null };
+    const { decision } = routed;
+    const rulesVersion = current.rules?.version;
+    const submission = { body, user, decision, about: null, transaction: null, rulesVersion, slots: null };
     await this.#bind(proxied, submission, queryProperties?.queryId ?? null);
+  }
+
+  /** Sends a query from the queue, unless the rules have changed since it was decided, and reject it now. */
+  async sendQueued(proxied: ProxiedRequest, submission: Submission, responses: GatewayResponses): Promise<void> {
+    const { table, router, analyzer, headers } = this.#parts;
+    const exchange = new SubmissionExchange({ ...this.#parts, responses }, proxied, submission);
+    const { current } = table;
+    if (current.rules?.version !== submission.rulesVersion) {
+      const { body } = submission;
+      const analysis = router.needsAnalysis(current) ? await analyzer.analyze(proxied.request, body, true) : null;
+      const routed = await router.decide(new ProxiedRuleRequest(proxied, analysis, body, headers), current);
+      if (routed.refusal !== null && routed.rule !== null) {
+        exchange.reject(routed.refusal);
+        return;
+      }
+    }
+    exchange.start();
   }
 
   /** The body of a submission, or its start if it is longer than what is buffered; null if it is rejected. */
@@ -136,8 +156,8 @@ export class Submissions {
   }
 
   /**
-   * A statement of a transaction goes to the cluster that began it. One that no one knows goes the usual way: the
-   * engine that gets it states so in its own words.
+   * A statement of a transaction goes to the cluster that began it. One that no one knows is admitted as any other
+   * submission: the engine that gets it states so in its own words.
    */
   async #sendInTransaction(proxied: ProxiedRequest, submission: Submission, id: string): Promise<void> {
     const { transactions, table, responses, recorder } = this.#parts;
@@ -151,8 +171,12 @@ export class Submissions {
       responses.reject(proxied, recorder.recordRejected(refusal, proxied, submission, route));
       return;
     }
-    const cluster = owner === 'unknown' ? null : ownerCluster(table.current, owner);
-    this.#sendBound(proxied, { ...submission, transaction: { id, cluster } });
+    if (owner === 'unknown') this.#admit(proxied, { ...submission, transaction: { id, cluster: null } });
+    else
+      await this.#sendBound(proxied, {
+        ...submission,
+        transaction: { id, cluster: ownerCluster(table.current, owner) },
+      });
   }
 
   /** A call of kill_query goes to the cluster of the query; if no replica knows it, to any, which may be the right one. */
@@ -162,20 +186,26 @@ export class Submissions {
     const lookup = remembered === null ? await stickiness.find(queryId) : { owner: remembered };
     if (proxied.response.destroyed) return;
     const about = typeof lookup === 'string' ? null : { queryId, cluster: ownerCluster(table.current, lookup.owner) };
-    this.#sendBound(proxied, { ...submission, about });
+    await this.#sendBound(proxied, { ...submission, about });
   }
 
-  #sendBound(proxied: ProxiedRequest, submission: Submission): void {
-    const { decision, user } = submission;
+  async #sendBound(proxied: ProxiedRequest, submission: Submission): Promise<void> {
+    const { decision, user, transaction, about } = submission;
     const { rawHeaders: headers } = proxied.request;
-    const slots = this.#parts.admission.countBound?.({ decision, user, headers }) ?? null;
-    this.#exchange(proxied, { ...submission, slots }).start();
+    const bound = { cluster: (transaction ?? about)?.cluster?.name ?? null, transaction: transaction?.id ?? null };
+    const admitted = (await this.#parts.admission.admitBound?.({ decision, user, headers }, bound)) ?? null;
+    const isRejected = admitted !== null && 'reason' in admitted;
+    if (proxied.response.destroyed) {
+      if (!isRejected) admitted?.release();
+    } else if (isRejected) this.#exchange(proxied, submission).reject(admitted);
+    else this.#exchange(proxied, { ...submission, slots: admitted }).start();
   }
 
   #admit(proxied: ProxiedRequest, submission: Submission): void {
     const { user, decision } = submission;
     const { rawHeaders: headers } = proxied.request;
-    const admitted = this.#parts.admission.admit({ decision, user, headers });
+    const bytes = submission.body.bytes.length;
+    const admitted = this.#parts.admission.admit({ decision, user, headers, bytes });
     const slots = admitted.kind === 'reject' ? null : (admitted.slots ?? null);
     // From here on its end gives the slots back, also while it waits.
     const exchange = this.#exchange(proxied, slots === null ? submission : { ...submission, slots });

@@ -1,0 +1,509 @@
+import { randomUUID } from 'node:crypto';
+import type { Logger } from 'pino';
+import type { Clock } from '../model/clock.ts';
+import { within } from '../model/timeLimit.ts';
+import type { LimitCounterRepository } from '../store/limitCounterRepository.ts';
+import type { LimitCounter, NewSlot, RunningSlot } from '../store/store.ts';
+import { type Acquisition, type Decision, type Demand, decideAcquisitions } from './acquisitions.ts';
+
+/** Result of an acquisition; `unavailable`: the database is, and the configuration admits nothing then. */
+export type Acquired =
+  | (Decision & { readonly slot: Slot | null })
+  | { readonly kind: 'unavailable'; readonly slot: null };
+
+/** Time after which an acquisition is decided without the database. */
+const ACQUIRE_TIMEOUT_MS = 400;
+const MAX_BATCH = 200;
+/** Delay of ends, to batch several; queries that wait get the slots sooner than their clients ask again. */
+const END_DELAY_MS = 10;
+const RETRY_MS = 500;
+/** Rows of this replica's own slots are renewed so often; others are removed after UNBOUND_MS. */
+const RENEWAL_MS = 10_000;
+const SEEN_MS = 30_000;
+/** A row of a dead replica whose query no cluster has named. */
+const UNBOUND_MS = 30_000;
+/** Engines abandon a query without a poll for five minutes; its time is renewed each 30 seconds. */
+const UNSEEN_MS = 300_000 + SEEN_MS;
+const MAX_REMEMBERED = 100_000;
+const MAX_KNOWN = 20_000;
+
+/** Slots of a query, or its place in the queue. Unbound until a cluster names the query. */
+export class Slot {
+  slotId: string = randomUUID();
+  readonly taken: readonly Demand[];
+  /** False until the database has its row. */
+  isRecorded = false;
+  isReleased = false;
+  binding: { readonly queryId: string; readonly cluster: string } | null = null;
+  readonly #counters: LimitCounters;
+
+  constructor(counters: LimitCounters, taken: readonly Demand[]) {
+    this.#counters = counters;
+    this.taken = taken;
+  }
+
+  /** From now on the end of the query releases it, at any replica. */
+  bind(queryId: string, cluster: string): void {
+    if (this.isReleased) return;
+    this.binding = { queryId, cluster };
+    this.#counters.bind(this);
+  }
+
+  /** Idempotent. */
+  release(): void {
+    if (this.isReleased) return;
+    this.isReleased = true;
+    this.#counters.release(this);
+  }
+}
+
+interface Pending {
+  readonly acquisition: Acquisition;
+  /** Null once it is decided without the database. */
+  resolve: ((acquired: Acquired) => void) | null;
+  /** Slot that was taken without the database; null: the decision makes one. */
+  readonly slot: Slot | null;
+}
+
+/** Work for the next group of statements. */
+interface Work {
+  readonly pending: readonly Pending[];
+  readonly bindings: ReadonlySet<Slot>;
+  readonly transactions: ReadonlyMap<string, string>;
+  /** Ended queries; true if they ended their transaction. */
+  readonly ends: ReadonlyMap<string, boolean>;
+  readonly released: ReadonlySet<Slot>;
+}
+
+/**
+ * The counters of limits, as one replica uses them: acquisitions and ends that come while a group of statements is at
+ * work are the next one (docs/architecture.md#limits). Without the database it counts its own queries in addition to
+ * the last known use.
+ */
+export class LimitCounters {
+  readonly #repository: LimitCounterRepository;
+  readonly #replica: string;
+  readonly #admitsWhenAway: boolean;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  /** Counters as of the last statement, most recently used last. */
+  readonly #known = new Map<string, LimitCounter>();
+  #pending: Pending[] = [];
+  #bindings = new Set<Slot>();
+  #transactions = new Map<string, string>();
+  #ends = new Map<string, boolean>();
+  #released = new Set<Slot>();
+  /** Ends without a row: its binding may be on the way. */
+  #missed = new Map<string, boolean>();
+  #retried = new Map<string, boolean>();
+  /** Slots without a query, and places in the queue: renewed by this replica. */
+  readonly #held = new Set<Slot>();
+  /** Slots by query, to release them without the database. */
+  readonly #bound = new Map<string, Slot>();
+  #served = new Set<string>();
+  #flushing: Promise<void> | null = null;
+  #timer: NodeJS.Timeout | null = null;
+  #timerAt = Number.POSITIVE_INFINITY;
+  #isAway = false;
+  #isEnabled = false;
+  #isStopped = false;
+  #onChange: (isRelease: boolean) => void = () => {};
+  #renewAt = 0;
+  #seeAt = 0;
+  #sweepAt = 0;
+
+  /** @param admitsWhenAway false rejects what needs a limit while the database is unavailable */
+  constructor(
+    repository: LimitCounterRepository,
+    replica: string,
+    admitsWhenAway: boolean,
+    clock: Clock,
+    logger: Logger,
+  ) {
+    this.#repository = repository;
+    this.#replica = replica;
+    this.#admitsWhenAway = admitsWhenAway;
+    this.#clock = clock;
+    this.#logger = logger;
+  }
+
+  get isAway(): boolean {
+    return this.#isAway;
+  }
+
+  /** @param isEnabled true if any limit is declared: ends of queries matter */
+  enable(isEnabled: boolean): void {
+    this.#isEnabled = isEnabled;
+  }
+
+  /** @param listener called after counters became known, with true if slots were released here */
+  onChange(listener: (isRelease: boolean) => void): void {
+    this.#onChange = listener;
+  }
+
+  /** Use of a counter on all replicas, as far as this one knows. */
+  use(key: string): number {
+    return this.#known.get(key)?.inUse ?? 0;
+  }
+
+  /** Use of the counters that this replica knows. */
+  *used(): Iterable<readonly [key: string, inUse: number]> {
+    for (const [key, { inUse }] of this.#known) yield [key, inUse];
+  }
+
+  /** Decides by what is known, without a change. Several in order, as if each was done. */
+  foresee(acquisitions: readonly Acquisition[], known = new Map<string, LimitCounter>()): readonly Decision[] {
+    for (const { demands, clusters } of acquisitions) {
+      for (const { key } of [...demands, ...clusters]) {
+        const counter = this.#known.get(key);
+        if (counter !== undefined && !known.has(key)) known.set(key, { ...counter });
+      }
+    }
+    return decideAcquisitions(acquisitions, known, this.#clock.now());
+  }
+
+  acquire(acquisition: Acquisition): Promise<Acquired> {
+    if (this.#isAway) return Promise.resolve(this.acquireAlone(acquisition));
+    return new Promise((resolve) => {
+      const pending: Pending = { acquisition, resolve, slot: null };
+      this.#pending.push(pending);
+      const timer = setTimeout(() => {
+        if (pending.resolve === null) return;
+        pending.resolve = null;
+        this.#noteAway(new Error(`no answer within ${ACQUIRE_TIMEOUT_MS} ms`));
+        resolve(this.acquireAlone(acquisition));
+      }, ACQUIRE_TIMEOUT_MS);
+      pending.resolve = (acquired) => {
+        clearTimeout(timer);
+        pending.resolve = null;
+        resolve(acquired);
+      };
+      this.#schedule(0);
+    });
+  }
+
+  bind(slot: Slot): void {
+    const { binding } = slot;
+    if (binding === null) return;
+    if (this.#bound.size >= MAX_REMEMBERED) {
+      const [oldest] = this.#bound.keys();
+      if (oldest !== undefined) this.#bound.delete(oldest);
+    }
+    this.#bound.set(binding.queryId, slot);
+    if (!slot.taken.some(({ key }) => key.startsWith('queue:'))) this.#held.delete(slot);
+    if (!slot.isRecorded) return;
+    this.#bindings.add(slot);
+    this.#schedule(END_DELAY_MS);
+  }
+
+  release(slot: Slot): void {
+    this.#held.delete(slot);
+    this.#bindings.delete(slot);
+    if (slot.binding !== null) this.#bound.delete(slot.binding.queryId);
+    if (this.#isAway || !slot.isRecorded) this.#countDown(slot.taken);
+    if (!slot.isRecorded) {
+      this.#onChange(true);
+      return;
+    }
+    this.#released.add(slot);
+    this.#schedule(END_DELAY_MS);
+  }
+
+  /** Records the end of a query from a cluster's response. */
+  ended(queryId: string, endsTransaction = false): void {
+    const slot = this.#bound.get(queryId);
+    this.#served.delete(queryId);
+    if (slot !== undefined && !slot.isRecorded) {
+      slot.release();
+      return;
+    }
+    if (slot !== undefined && this.#isAway) this.#countDown(slot.taken);
+    this.#bound.delete(queryId);
+    if (slot === undefined && !this.#isEnabled) return;
+    if (slot !== undefined) this.#held.delete(slot);
+    if (this.#ends.size >= MAX_REMEMBERED) return;
+    this.#ends.set(queryId, endsTransaction || (this.#ends.get(queryId) ?? false));
+    this.#schedule(END_DELAY_MS);
+  }
+
+  /** Records a poll of a query. */
+  served(queryId: string): void {
+    if (this.#isEnabled && this.#served.size < MAX_REMEMBERED) this.#served.add(queryId);
+  }
+
+  /** The slots of a query are those of the transaction that it began. */
+  began(queryId: string, transactionId: string): void {
+    if (!this.#isEnabled) return;
+    this.#transactions.set(queryId, transactionId);
+    this.#schedule(END_DELAY_MS);
+  }
+
+  /** Acquires the slot of a transaction for a statement; null if another one has it, or there is none. */
+  async ofTransaction(transactionId: string): Promise<Slot | null> {
+    const statement = `statement:${randomUUID()}`;
+    const taking = this.#repository.take(transactionId, statement);
+    const row = await within(taking, ACQUIRE_TIMEOUT_MS, null).catch(() => null);
+    if (row === null) return null;
+    const slot = new Slot(this, []);
+    slot.slotId = row.slotId;
+    slot.isRecorded = true;
+    slot.binding = { queryId: statement, cluster: row.cluster ?? '' };
+    this.#held.add(slot);
+    // It returns to the transaction.
+    slot.release = () => this.ended(slot.binding?.queryId ?? statement);
+    return slot;
+  }
+
+  /** Reads counters. Never rejects. */
+  async refresh(keys: readonly string[]): Promise<void> {
+    try {
+      const counters = await this.#repository.counters(keys);
+      for (const key of keys) {
+        const counter = counters.get(key);
+        if (counter === undefined) this.#known.delete(key);
+        else this.#learn(key, counter);
+      }
+      this.#onChange(false);
+    } catch (error) {
+      this.#noteAway(error);
+    }
+  }
+
+  /**
+   * Maintenance, called each second.
+   * @param isLeader true removes rows of all replicas
+   * @param isLost true if the coordinator of a query was replaced, or its cluster removed
+   */
+  async maintain(isLeader: boolean, isLost: (queryId: string, cluster: string | null) => boolean): Promise<void> {
+    const now = this.#clock.monotonic();
+    try {
+      for (const [queryId, ends] of this.#retried) this.#ends.set(queryId, ends);
+      this.#retried = this.#missed;
+      this.#missed = new Map();
+      if (this.#ends.size > 0) this.#schedule(0);
+      if (this.#isAway) await this.#repository.counters(['']);
+      if (now >= this.#renewAt) {
+        this.#renewAt = now + RENEWAL_MS;
+        const held = [...this.#held].filter(({ isRecorded }) => isRecorded).map(({ slotId }) => slotId);
+        if (held.length > 0) await this.#repository.see('slot_id', held);
+      }
+      if (now >= this.#seeAt) {
+        this.#seeAt = now + SEEN_MS;
+        const served = [...this.#served];
+        this.#served = new Set();
+        if (served.length > 0) await this.#repository.see('query_id', served);
+      }
+      if (isLeader && this.#isEnabled && now >= this.#sweepAt) {
+        this.#sweepAt = now + RENEWAL_MS;
+        await this.#sweep(isLost);
+      }
+      this.#noteHere();
+    } catch (error) {
+      this.#noteAway(error);
+    }
+  }
+
+  /** Writes what is left. Never rejects. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    for (const slot of [...this.#held]) if (slot.binding === null) slot.release();
+    await this.#flushing;
+    await this.#flush();
+  }
+
+  async #sweep(isLost: (queryId: string, cluster: string | null) => boolean): Promise<void> {
+    const gone = (await this.#repository.all()).filter(({ queryId, transactionId, cluster, unseenMs }) => {
+      if (queryId === null && transactionId === null) return unseenMs >= UNBOUND_MS;
+      return unseenMs >= UNSEEN_MS || (queryId !== null && cluster !== null && isLost(queryId, cluster));
+    });
+    for (let start = 0; start < gone.length; start += MAX_BATCH) {
+      this.#learnAll(await this.#repository.change(this.#replica, gone.slice(start, start + MAX_BATCH), []));
+    }
+    const corrected = await this.#repository.recount();
+    if (gone.length + corrected > 0) {
+      this.#logger.info({ slots: gone.length, counters: corrected }, 'slots of ended queries released');
+      this.#onChange(false);
+    }
+  }
+
+  #schedule(delay: number): void {
+    if (this.#isStopped || this.#flushing !== null) return;
+    const at = this.#clock.monotonic() + delay;
+    if (this.#timer !== null) {
+      if (this.#timerAt <= at) return;
+      clearTimeout(this.#timer);
+    }
+    this.#timerAt = at;
+    this.#timer = setTimeout(() => {
+      this.#timer = null;
+      this.#flushing = this.#flush().finally(() => {
+        this.#flushing = null;
+        if (this.#hasWork) this.#schedule(this.#isAway ? RETRY_MS : 0);
+      });
+    }, delay);
+  }
+
+  get #hasWork(): boolean {
+    const all = [
+      this.#pending.length,
+      this.#bindings.size,
+      this.#transactions.size,
+      this.#ends.size,
+      this.#released.size,
+    ];
+    return all.some((size) => size > 0);
+  }
+
+  async #flush(): Promise<void> {
+    const work: Work = {
+      pending: this.#pending.splice(0, MAX_BATCH),
+      bindings: this.#bindings,
+      transactions: this.#transactions,
+      ends: this.#ends,
+      released: this.#released,
+    };
+    this.#bindings = new Set();
+    this.#transactions = new Map();
+    this.#ends = new Map();
+    this.#released = new Set();
+    try {
+      await this.#write(work);
+      this.#noteHere();
+    } catch (error) {
+      this.#noteAway(error);
+      this.#putBack(work);
+    }
+  }
+
+  async #write({ pending, bindings, transactions, ends, released }: Work): Promise<void> {
+    await this.#bindAll(bindings);
+    for (const [queryId, transactionId] of transactions) await this.#repository.attach(queryId, transactionId);
+    const rows = ends.size === 0 ? [] : await this.#repository.ofQueries([...ends.keys()]);
+    const found = new Set(rows.map(({ queryId }) => queryId));
+    for (const [queryId, endsTransaction] of ends) if (!found.has(queryId)) this.#missed.set(queryId, endsTransaction);
+    const keeps = ({ transactionId, queryId }: RunningSlot) =>
+      transactionId !== null && ends.get(queryId ?? '') !== true;
+    const idle = rows.filter(keeps).map(({ slotId }) => slotId);
+    if (idle.length > 0) await this.#repository.idle(idle);
+    const gone = [
+      ...rows.filter((row) => !keeps(row)),
+      ...[...released].map(({ slotId, taken }) => ({ slotId, parts: taken })),
+    ];
+    if (gone.length + pending.length === 0) return;
+    let decisions: readonly Decision[] = [];
+    let slots: readonly (Slot | null)[] = [];
+    const keys = pending.flatMap(({ acquisition: { demands, clusters, observed, place } }) =>
+      [...demands, ...clusters, ...observed, ...(place ?? [])].map(({ key }) => key),
+    );
+    const counters = await this.#repository.change(this.#replica, gone, keys, (now, locked) => {
+      decisions = decideAcquisitions(
+        pending.map(({ acquisition }) => acquisition),
+        locked,
+        now,
+      );
+      slots = decisions.map(({ taken }, index) =>
+        taken.length === 0 ? null : (pending[index]?.slot ?? new Slot(this, taken)),
+      );
+      return slots.flatMap((slot): readonly NewSlot[] =>
+        slot === null ? [] : [{ slotId: slot.slotId, parts: slot.taken }],
+      );
+    });
+    this.#learnAll(counters);
+    for (const [index, each] of pending.entries())
+      this.#settle(each, decisions[index] as Decision, slots[index] ?? null);
+    this.#onChange(gone.length > 0);
+  }
+
+  async #bindAll(bindings: ReadonlySet<Slot>): Promise<void> {
+    const bound = [...bindings].flatMap((slot) =>
+      slot.binding === null || slot.isReleased ? [] : [{ slotId: slot.slotId, ...slot.binding }],
+    );
+    if (bound.length === 0) return;
+    const missing = new Set(await this.#repository.bind(bound));
+    if (missing.size === 0) return;
+    // This replica was paused, and others have removed its slots.
+    for (const slot of bindings) if (missing.has(slot.slotId)) this.#recordLater(slot);
+  }
+
+  #settle({ resolve, slot: own }: Pending, decision: Decision, slot: Slot | null): void {
+    if (slot !== null) slot.isRecorded = true;
+    if (own !== null) {
+      if (own.isReleased) this.#released.add(own);
+      else if (own.binding !== null) this.#bindings.add(own);
+      return;
+    }
+    if (slot !== null) {
+      if (resolve === null) {
+        // It was decided without the database meanwhile.
+        slot.isReleased = true;
+        this.#released.add(slot);
+      } else this.#held.add(slot);
+    }
+    resolve?.({ ...decision, slot });
+  }
+
+  /** Decides without the database: by the last known use. */
+  acquireAlone(acquisition: Acquisition): Acquired {
+    if (!this.#admitsWhenAway && acquisition.mode !== 'forced') return { kind: 'unavailable', slot: null };
+    const [decision] = decideAcquisitions([acquisition], this.#known, this.#clock.now());
+    if (decision === undefined) throw new Error('an acquisition without a decision');
+    const slot = decision.taken.length === 0 ? null : new Slot(this, decision.taken);
+    if (slot !== null) {
+      this.#held.add(slot);
+      this.#recordLater(slot);
+    }
+    return { ...decision, slot };
+  }
+
+  /** Writes the row of a slot that this replica counts in any case. */
+  #recordLater(slot: Slot): void {
+    slot.isRecorded = false;
+    slot.slotId = randomUUID();
+    const acquisition: Acquisition = { demands: slot.taken, clusters: [], observed: [], place: null, mode: 'forced' };
+    this.#pending.push({ acquisition, resolve: null, slot });
+    this.#schedule(RETRY_MS);
+  }
+
+  #putBack({ pending, bindings, transactions, ends, released }: Work): void {
+    for (const slot of bindings) this.#bindings.add(slot);
+    for (const slot of released) this.#released.add(slot);
+    for (const [queryId, id] of transactions) this.#transactions.set(queryId, id);
+    for (const [queryId, isOver] of ends) this.#ends.set(queryId, isOver || (this.#ends.get(queryId) ?? false));
+    for (const each of pending) {
+      if (each.slot !== null) {
+        if (!each.slot.isReleased) this.#recordLater(each.slot);
+      } else each.resolve?.(this.acquireAlone(each.acquisition));
+    }
+  }
+
+  #countDown(taken: readonly Demand[]): void {
+    for (const { key, amount = 1 } of taken) {
+      const counter = this.#known.get(key);
+      if (counter !== undefined) counter.inUse = Math.max(0, counter.inUse - amount);
+    }
+  }
+
+  #learnAll(counters: ReadonlyMap<string, LimitCounter>): void {
+    for (const [key, counter] of counters) this.#learn(key, counter);
+  }
+
+  #learn(key: string, counter: LimitCounter): void {
+    this.#known.delete(key);
+    this.#known.set(key, counter);
+    if (this.#known.size <= MAX_KNOWN) return;
+    const [oldest] = this.#known.keys();
+    if (oldest !== undefined) this.#known.delete(oldest);
+  }
+
+  #noteHere(): void {
+    if (this.#isAway) this.#logger.info('limits counted in the database again');
+    this.#isAway = false;
+  }
+
+  #noteAway(error: unknown): void {
+    const reason = error instanceof Error ? error.message : String(error);
+    if (!this.#isAway) this.#logger.warn({ reason }, 'limits not counted in the database');
+    this.#isAway = true;
+  }
+}

@@ -1,0 +1,308 @@
+import type { Knex } from 'knex';
+import { batches } from './columns.ts';
+import type { Database } from './database.ts';
+import { cutToWidth } from './historyText.ts';
+import type { CounterPart, DecideOnCounters, LimitCounter, RunningSlot, SlotBinding } from './store.ts';
+
+const BATCH = 500;
+const WIDTH = 256;
+/** Locks of what is read, and none of gaps between rows. */
+const LOCKING: Knex.TransactionConfig = { isolationLevel: 'read committed' };
+/** Times that counters are inserted which are removed in the moment before they are locked. */
+const MAX_ATTEMPTS = 5;
+/** A new counter stays for a minute, so that it is not deleted before it is locked. */
+const FRESH_MS = 60_000;
+
+interface CounterRow {
+  readonly limit_key: string;
+  readonly in_use: number;
+  readonly tokens: number | null;
+  readonly refilled: number;
+  readonly expires: number;
+  readonly now: number;
+}
+
+interface SlotRow {
+  readonly slot_id: string;
+  readonly query_id: string | null;
+  readonly transaction_id: string | null;
+  readonly cluster: string | null;
+  readonly limit_keys: string;
+  readonly seen: number;
+  readonly now: number;
+}
+
+/**
+ * `eg_limit_counters` and `eg_running` (docs/architecture.md#limits). Who removes a row of `eg_running` has locked its
+ * counters before, in the order of keys.
+ */
+export class LimitCounterRepository {
+  private readonly database: Database;
+
+  constructor(database: Database) {
+    this.database = database;
+  }
+
+  /**
+   * Removes slots, then decides on counters, in one transaction that has locked all of them.
+   * @param released rows to remove; those that are gone change nothing
+   * @param keys counters of the decision, ASCII without white space
+   * @returns the counters afterwards
+   */
+  async change(
+    replica: string,
+    released: readonly Pick<RunningSlot, 'slotId' | 'parts'>[],
+    keys: Iterable<string>,
+    decide: DecideOnCounters = () => [],
+  ): Promise<ReadonlyMap<string, LimitCounter>> {
+    const sorted = [...new Set([...keys, ...released.flatMap(({ parts }) => parts.map(({ key }) => key))])].sort();
+    for (let attempt = 1; ; attempt++) {
+      const counters = await this.database.transaction(async (trx) => {
+        const locked = await this.#lock(trx, sorted);
+        if (locked.counters.size < sorted.length) return null;
+        const before = new Map([...locked.counters].map(([key, counter]) => [key, { ...counter }]));
+        await removeSlots(trx, released, locked.counters);
+        const slots = decide(locked.now, locked.counters);
+        const changed = [...locked.counters].filter(([key, counter]) => !isSame(counter, before.get(key)));
+        await writeCounters(trx, changed);
+        const times = { acquired: locked.now, seen: locked.now };
+        const rows = slots.map(({ slotId, parts }) => ({
+          ...{ slot_id: slotId, limit_keys: partsText(parts), replica, ...times },
+        }));
+        for (const some of batches(rows, BATCH)) await trx('eg_running').insert(some);
+        return locked.counters;
+      }, LOCKING);
+      if (counters !== null) return counters;
+      if (attempt === MAX_ATTEMPTS) throw new Error('counters of limits disappear');
+      await this.#insert(sorted);
+    }
+  }
+
+  /** The counters of those keys that have a row. */
+  async counters(keys: readonly string[]): Promise<ReadonlyMap<string, LimitCounter>> {
+    const counters = new Map<string, LimitCounter>();
+    for (const some of batches(keys, BATCH)) {
+      const rows = await this.database.run(
+        async (knex) => (await knex('eg_limit_counters').whereIn('limit_key', some)) as CounterRow[],
+      );
+      for (const row of rows) counters.set(row.limit_key, toCounter(row));
+    }
+    return counters;
+  }
+
+  /** Gives rows their queries. @returns the slots without a row */
+  bind(bindings: readonly SlotBinding[]): Promise<readonly string[]> {
+    const sorted = bindings.toSorted((one, other) => (one.slotId < other.slotId ? -1 : 1));
+    return this.database.run(async (knex) => {
+      const missing: string[] = [];
+      for (const some of batches(sorted, BATCH)) {
+        const ids = some.map(({ slotId }) => slotId);
+        const each = (value: (binding: SlotBinding) => string) =>
+          knex.raw(
+            `case slot_id ${some.map(() => 'when ? then ?').join(' ')} end`,
+            some.flatMap((binding) => [binding.slotId, cutToWidth(value(binding), WIDTH)]),
+          );
+        const changed = await knex('eg_running')
+          .whereIn('slot_id', ids)
+          .update({
+            query_id: each(({ queryId }) => queryId),
+            cluster: each(({ cluster }) => cluster),
+            seen: this.#now,
+          });
+        if (changed === some.length) continue;
+        const present = new Set<string>(await knex('eg_running').whereIn('slot_id', ids).pluck('slot_id'));
+        missing.push(...ids.filter((id) => !present.has(id)));
+      }
+      return missing;
+    });
+  }
+
+  /** Rows of queries. */
+  ofQueries(queryIds: readonly string[]): Promise<readonly RunningSlot[]> {
+    const fitted = queryIds.map((queryId) => cutToWidth(queryId, WIDTH));
+    return this.#rows((rows) => rows.whereIn('query_id', fitted));
+  }
+
+  all(): Promise<readonly RunningSlot[]> {
+    return this.#rows((rows) => rows);
+  }
+
+  /** From now on the slot of a query is that of the transaction which the query began. */
+  attach(queryId: string, transactionId: string): Promise<void> {
+    return this.database.run(async (knex) => {
+      await knex('eg_running').where('query_id', cutToWidth(queryId, WIDTH)).update({ transaction_id: transactionId });
+    });
+  }
+
+  /** Gives the slot of a transaction to a statement, if no other one has it. @returns null if there is no such slot */
+  take(transactionId: string, statement: string): Promise<RunningSlot | null> {
+    return this.database.run(async (knex) => {
+      const idle = { transaction_id: transactionId, query_id: null };
+      const changed = await knex('eg_running').where(idle).update({ query_id: statement, seen: this.#now });
+      return changed === 0 ? null : ((await this.ofQueries([statement]))[0] ?? null);
+    });
+  }
+
+  /** Slots of transactions whose statements have ended. */
+  idle(slotIds: readonly string[]): Promise<void> {
+    return this.#update('slot_id', slotIds, { query_id: null, seen: this.#now });
+  }
+
+  /** Records that a replica has these slots, or served these queries. */
+  see(column: 'slot_id' | 'query_id', ids: readonly string[]): Promise<void> {
+    return this.#update(column, ids, { seen: this.#now });
+  }
+
+  /**
+   * Corrects counters by the rows, and deletes unused ones.
+   * @returns the number of corrected counters
+   */
+  async recount(): Promise<number> {
+    const { clockMs } = this.database.dialect;
+    const wrong = await this.database.run(async (knex) => await differences(knex, null));
+    let corrected = 0;
+    if (wrong.size > 0) {
+      corrected = await this.database.transaction(async (trx) => {
+        const { counters } = await this.#lock(trx, [...wrong.keys()].sort());
+        const still = await differences(trx, counters);
+        const changed = [...counters].filter(([key]) => still.has(key));
+        await writeCounters(
+          trx,
+          changed.map(([key, counter]) => [key, { ...counter, inUse: still.get(key) ?? 0 }]),
+        );
+        return changed.length;
+      }, LOCKING);
+    }
+    await this.database.run(async (knex) => {
+      await knex('eg_limit_counters').where('in_use', 0).whereRaw(`expires <= ${clockMs}`).delete();
+    });
+    return corrected;
+  }
+
+  async #lock(trx: Knex.Transaction, sorted: readonly string[]) {
+    const rows = (await trx('eg_limit_counters')
+      .whereIn('limit_key', sorted)
+      .orderBy('limit_key')
+      .forUpdate()
+      .select('*', trx.raw(`${this.database.dialect.clockMs} as now`))) as CounterRow[];
+    return { now: rows[0]?.now ?? 0, counters: new Map(rows.map((row) => [row.limit_key, toCounter(row)])) };
+  }
+
+  #insert(keys: readonly string[]): Promise<void> {
+    return this.database.run(async (knex) => {
+      for (const some of batches(keys, BATCH)) {
+        const rows = some.map((limit_key) => ({
+          limit_key,
+          in_use: 0,
+          refilled: 0,
+          expires: knex.raw(`${this.#clock} + ?`, [FRESH_MS]),
+        }));
+        await knex('eg_limit_counters').insert(rows).onConflict('limit_key').ignore();
+      }
+    });
+  }
+
+  #rows(narrow: (rows: Knex.QueryBuilder) => Knex.QueryBuilder): Promise<readonly RunningSlot[]> {
+    return this.database.run(async (knex) => {
+      const rows = (await narrow(knex('eg_running')).select('*', knex.raw(`${this.#clock} as now`))) as SlotRow[];
+      return rows.map(toSlot);
+    });
+  }
+
+  #update(column: 'slot_id' | 'query_id', ids: readonly string[], change: object): Promise<void> {
+    const sorted = ids.map((id) => cutToWidth(id, WIDTH)).sort();
+    return this.database.run(async (knex) => {
+      for (const some of batches(sorted, BATCH)) await knex('eg_running').whereIn(column, some).update(change);
+    });
+  }
+
+  get #clock(): string {
+    return this.database.dialect.clockMs;
+  }
+
+  get #now(): Knex.Raw {
+    return this.database.knex.raw(this.#clock);
+  }
+}
+
+async function removeSlots(
+  trx: Knex.Transaction,
+  released: readonly Pick<RunningSlot, 'slotId' | 'parts'>[],
+  counters: ReadonlyMap<string, LimitCounter>,
+): Promise<void> {
+  for (const some of batches(released, BATCH)) {
+    const ids = some.map(({ slotId }) => slotId);
+    const present = new Set<string>(await trx('eg_running').whereIn('slot_id', ids).pluck('slot_id'));
+    if (present.size === 0) continue;
+    await trx('eg_running')
+      .whereIn('slot_id', [...present])
+      .delete();
+    for (const { slotId, parts } of some) {
+      // Each once, also if it was released twice.
+      if (!present.delete(slotId)) continue;
+      for (const { key, amount = 1 } of parts) {
+        const counter = counters.get(key);
+        if (counter !== undefined) counter.inUse = Math.max(0, counter.inUse - amount);
+      }
+    }
+  }
+}
+
+async function writeCounters(trx: Knex.Transaction, changed: readonly (readonly [string, LimitCounter])[]) {
+  const rows = changed.map(([limit_key, { inUse, tokens, refilled, expires }]) => ({
+    ...{ limit_key, in_use: inUse, tokens, refilled, expires },
+  }));
+  for (const some of batches(rows, BATCH)) {
+    await trx('eg_limit_counters')
+      .insert(some)
+      .onConflict('limit_key')
+      .merge(['in_use', 'tokens', 'refilled', 'expires']);
+  }
+}
+
+/** What rows use of counters that state something else. @param among the only ones that are compared; null: all */
+async function differences(
+  knex: Knex,
+  among: ReadonlyMap<string, LimitCounter> | null,
+): Promise<ReadonlyMap<string, number>> {
+  const counters =
+    among ??
+    new Map(((await knex('eg_limit_counters')) as CounterRow[]).map((row) => [row.limit_key, toCounter(row)] as const));
+  const used = new Map<string, number>();
+  for (const text of (await knex('eg_running').pluck('limit_keys')) as string[]) {
+    for (const { key, amount = 1 } of partsOf(text)) used.set(key, (used.get(key) ?? 0) + amount);
+  }
+  const wrong = new Map<string, number>();
+  for (const [key, { inUse }] of counters) if (inUse !== (used.get(key) ?? 0)) wrong.set(key, used.get(key) ?? 0);
+  return wrong;
+}
+
+function isSame(one: LimitCounter, other: LimitCounter | undefined): boolean {
+  return (
+    one.inUse === other?.inUse &&
+    one.tokens === other.tokens &&
+    one.refilled === other.refilled &&
+    one.expires === other.expires
+  );
+}
+
+/** `group:etl limit:default/people:ann bytes:all=1200`: keys have no `=`. */
+function partsText(parts: readonly CounterPart[]): string {
+  return parts.map(({ key, amount = 1 }) => (amount === 1 ? key : `${key}=${amount}`)).join(' ');
+}
+
+function partsOf(text: string): readonly CounterPart[] {
+  return text.split(' ').map((part) => {
+    const [key = '', amount] = part.split('=');
+    return amount === undefined ? { key } : { key, amount: Number(amount) };
+  });
+}
+
+function toCounter({ in_use: inUse, tokens, refilled, expires }: CounterRow): LimitCounter {
+  return { inUse, tokens, refilled, expires };
+}
+
+function toSlot(row: SlotRow): RunningSlot {
+  const { slot_id: slotId, query_id: queryId, transaction_id: transactionId, cluster, limit_keys, seen, now } = row;
+  return { slotId, queryId, transactionId, cluster, parts: partsOf(limit_keys), unseenMs: now - seen };
+}
