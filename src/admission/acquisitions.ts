@@ -24,8 +24,8 @@ export interface Demand {
 /** Slots of a query: all of them or none. */
 export interface Acquisition {
   readonly demands: readonly Demand[];
-  /** One of these in addition, the first one with capacity; none if empty. */
-  readonly clusters: readonly Demand[];
+  /** One of these in addition, the first one with capacity; null stands for clusters without limits. None if empty. */
+  readonly clusters: readonly (Demand | null)[];
   /** Counted in any case. */
   readonly observed: readonly Demand[];
   /** Acquired instead if something is full; null for no place in the queue. */
@@ -83,9 +83,9 @@ export function decideAcquisitions(
   };
   return acquisitions.map(({ demands, clusters, observed, place, mode }): Decision => {
     const full = demands.filter((demand) => !fits(demand)).map(({ key }) => key);
-    const open = clusters.find(fits) ?? null;
-    if (clusters.length > 0 && open === null) full.push(...clusters.map(({ key }) => key));
-    const cluster = open ?? (mode === 'forced' ? (clusters[0] ?? null) : null);
+    const open = clusters.find((one) => one === null || fits(one));
+    if (clusters.length > 0 && open === undefined) full.push(...clusters.flatMap((one) => one?.key ?? []));
+    const cluster = (open === undefined && mode === 'forced' ? clusters[0] : open) ?? null;
     const nothing = { taken: [], cluster: null, full, fullPlace: null, exceeded: [] };
     if (mode === 'forced' || (mode === 'normal' && full.length === 0)) {
       const exceeded = observed.filter((demand) => !fits(demand)).map(({ key }) => key);

@@ -12,7 +12,7 @@ export type Acquired =
   | { readonly kind: 'unavailable'; readonly slot: null };
 
 /** Time after which an acquisition is decided without the database. */
-const ACQUIRE_TIMEOUT_MS = 400;
+const ACQUIRE_TIMEOUT_MS = 2_000;
 const MAX_BATCH = 200;
 /** Delay of ends, to batch several; queries that wait get the slots sooner than their clients ask again. */
 const END_DELAY_MS = 10;
@@ -87,7 +87,7 @@ export class LimitCounters {
   readonly #clock: Clock;
   readonly #logger: Logger;
   /** Counters as of the last statement, most recently used last. */
-  readonly #known = new Map<string, LimitCounter>();
+  readonly #lastUse = new Map<string, LimitCounter>();
   #pending: Pending[] = [];
   #bindings = new Set<Slot>();
   #transactions = new Map<string, string>();
@@ -97,7 +97,7 @@ export class LimitCounters {
   #missed = new Map<string, boolean>();
   #retried = new Map<string, boolean>();
   /** Slots without a query, and places in the queue: renewed by this replica. */
-  readonly #held = new Set<Slot>();
+  readonly #ownSlots = new Set<Slot>();
   /** Slots by query, to release them without the database. */
   readonly #bound = new Map<string, Slot>();
   #served = new Set<string>();
@@ -143,23 +143,24 @@ export class LimitCounters {
 
   /** Use of a counter on all replicas, as far as this one knows. */
   use(key: string): number {
-    return this.#known.get(key)?.inUse ?? 0;
+    return this.#lastUse.get(key)?.inUse ?? 0;
   }
 
   /** Use of the counters that this replica knows. */
   *used(): Iterable<readonly [key: string, inUse: number]> {
-    for (const [key, { inUse }] of this.#known) yield [key, inUse];
+    for (const [key, { inUse }] of this.#lastUse) yield [key, inUse];
   }
 
   /** Decides by what is known, without a change. Several in order, as if each was done. */
-  foresee(acquisitions: readonly Acquisition[], known = new Map<string, LimitCounter>()): readonly Decision[] {
+  foresee(acquisitions: readonly Acquisition[], counters = new Map<string, LimitCounter>()): readonly Decision[] {
     for (const { demands, clusters } of acquisitions) {
-      for (const { key } of [...demands, ...clusters]) {
-        const counter = this.#known.get(key);
-        if (counter !== undefined && !known.has(key)) known.set(key, { ...counter });
+      for (const demand of [...demands, ...clusters]) {
+        const key = demand?.key ?? '';
+        const counter = this.#lastUse.get(key);
+        if (counter !== undefined && !counters.has(key)) counters.set(key, { ...counter });
       }
     }
-    return decideAcquisitions(acquisitions, known, this.#clock.now());
+    return decideAcquisitions(acquisitions, counters, this.#clock.now());
   }
 
   acquire(acquisition: Acquisition): Promise<Acquired> {
@@ -170,7 +171,7 @@ export class LimitCounters {
       const timer = setTimeout(() => {
         if (pending.resolve === null) return;
         pending.resolve = null;
-        this.#noteAway(new Error(`no answer within ${ACQUIRE_TIMEOUT_MS} ms`));
+        this.#noteAway(new Error(`no response within ${ACQUIRE_TIMEOUT_MS} ms`));
         resolve(this.acquireAlone(acquisition));
       }, ACQUIRE_TIMEOUT_MS);
       pending.resolve = (acquired) => {
@@ -190,14 +191,14 @@ export class LimitCounters {
       if (oldest !== undefined) this.#bound.delete(oldest);
     }
     this.#bound.set(binding.queryId, slot);
-    if (!slot.taken.some(({ key }) => key.startsWith('queue:'))) this.#held.delete(slot);
+    if (!slot.taken.some(({ key }) => key.startsWith('queue:'))) this.#ownSlots.delete(slot);
     if (!slot.isRecorded) return;
     this.#bindings.add(slot);
     this.#schedule(END_DELAY_MS);
   }
 
   release(slot: Slot): void {
-    this.#held.delete(slot);
+    this.#ownSlots.delete(slot);
     this.#bindings.delete(slot);
     if (slot.binding !== null) this.#bound.delete(slot.binding.queryId);
     if (this.#isAway || !slot.isRecorded) this.#countDown(slot.taken);
@@ -220,7 +221,7 @@ export class LimitCounters {
     if (slot !== undefined && this.#isAway) this.#countDown(slot.taken);
     this.#bound.delete(queryId);
     if (slot === undefined && !this.#isEnabled) return;
-    if (slot !== undefined) this.#held.delete(slot);
+    if (slot !== undefined) this.#ownSlots.delete(slot);
     if (this.#ends.size >= MAX_REMEMBERED) return;
     this.#ends.set(queryId, endsTransaction || (this.#ends.get(queryId) ?? false));
     this.#schedule(END_DELAY_MS);
@@ -248,7 +249,7 @@ export class LimitCounters {
     slot.slotId = row.slotId;
     slot.isRecorded = true;
     slot.binding = { queryId: statement, cluster: row.cluster ?? '' };
-    this.#held.add(slot);
+    this.#ownSlots.add(slot);
     // It returns to the transaction.
     slot.release = () => this.ended(slot.binding?.queryId ?? statement);
     return slot;
@@ -260,7 +261,7 @@ export class LimitCounters {
       const counters = await this.#repository.counters(keys);
       for (const key of keys) {
         const counter = counters.get(key);
-        if (counter === undefined) this.#known.delete(key);
+        if (counter === undefined) this.#lastUse.delete(key);
         else this.#learn(key, counter);
       }
       this.#onChange(false);
@@ -284,8 +285,8 @@ export class LimitCounters {
       if (this.#isAway) await this.#repository.counters(['']);
       if (now >= this.#renewAt) {
         this.#renewAt = now + RENEWAL_MS;
-        const held = [...this.#held].filter(({ isRecorded }) => isRecorded).map(({ slotId }) => slotId);
-        if (held.length > 0) await this.#repository.see('slot_id', held);
+        const own = [...this.#ownSlots].filter(({ isRecorded }) => isRecorded).map(({ slotId }) => slotId);
+        if (own.length > 0) await this.#repository.see('slot_id', own);
       }
       if (now >= this.#seeAt) {
         this.#seeAt = now + SEEN_MS;
@@ -307,22 +308,22 @@ export class LimitCounters {
   async stop(): Promise<void> {
     this.#isStopped = true;
     if (this.#timer !== null) clearTimeout(this.#timer);
-    for (const slot of [...this.#held]) if (slot.binding === null) slot.release();
+    for (const slot of [...this.#ownSlots]) if (slot.binding === null) slot.release();
     await this.#flushing;
     await this.#flush();
   }
 
   async #sweep(isLost: (queryId: string, cluster: string | null) => boolean): Promise<void> {
-    const gone = (await this.#repository.all()).filter(({ queryId, transactionId, cluster, unseenMs }) => {
+    const removed = (await this.#repository.all()).filter(({ queryId, transactionId, cluster, unseenMs }) => {
       if (queryId === null && transactionId === null) return unseenMs >= UNBOUND_MS;
       return unseenMs >= UNSEEN_MS || (queryId !== null && cluster !== null && isLost(queryId, cluster));
     });
-    for (let start = 0; start < gone.length; start += MAX_BATCH) {
-      this.#learnAll(await this.#repository.change(this.#replica, gone.slice(start, start + MAX_BATCH), []));
+    for (let start = 0; start < removed.length; start += MAX_BATCH) {
+      this.#learnAll(await this.#repository.change(this.#replica, removed.slice(start, start + MAX_BATCH), []));
     }
     const corrected = await this.#repository.recount();
-    if (gone.length + corrected > 0) {
-      this.#logger.info({ slots: gone.length, counters: corrected }, 'slots of ended queries released');
+    if (removed.length + corrected > 0) {
+      this.#logger.info({ slots: removed.length, counters: corrected }, 'slots of ended queries released');
       this.#onChange(false);
     }
   }
@@ -380,23 +381,23 @@ export class LimitCounters {
     await this.#bindAll(bindings);
     for (const [queryId, transactionId] of transactions) await this.#repository.attach(queryId, transactionId);
     const rows = ends.size === 0 ? [] : await this.#repository.ofQueries([...ends.keys()]);
-    const found = new Set(rows.map(({ queryId }) => queryId));
-    for (const [queryId, endsTransaction] of ends) if (!found.has(queryId)) this.#missed.set(queryId, endsTransaction);
+    const ids = new Set(rows.map(({ queryId }) => queryId));
+    for (const [queryId, endsTransaction] of ends) if (!ids.has(queryId)) this.#missed.set(queryId, endsTransaction);
     const keeps = ({ transactionId, queryId }: RunningSlot) =>
       transactionId !== null && ends.get(queryId ?? '') !== true;
     const idle = rows.filter(keeps).map(({ slotId }) => slotId);
     if (idle.length > 0) await this.#repository.idle(idle);
-    const gone = [
+    const removed = [
       ...rows.filter((row) => !keeps(row)),
       ...[...released].map(({ slotId, taken }) => ({ slotId, parts: taken })),
     ];
-    if (gone.length + pending.length === 0) return;
+    if (removed.length + pending.length === 0) return;
     let decisions: readonly Decision[] = [];
     let slots: readonly (Slot | null)[] = [];
     const keys = pending.flatMap(({ acquisition: { demands, clusters, observed, place } }) =>
-      [...demands, ...clusters, ...observed, ...(place ?? [])].map(({ key }) => key),
+      [...demands, ...clusters, ...observed, ...(place ?? [])].flatMap((demand) => demand?.key ?? []),
     );
-    const counters = await this.#repository.change(this.#replica, gone, keys, (now, locked) => {
+    const counters = await this.#repository.change(this.#replica, removed, keys, (now, locked) => {
       decisions = decideAcquisitions(
         pending.map(({ acquisition }) => acquisition),
         locked,
@@ -412,7 +413,7 @@ export class LimitCounters {
     this.#learnAll(counters);
     for (const [index, each] of pending.entries())
       this.#settle(each, decisions[index] as Decision, slots[index] ?? null);
-    this.#onChange(gone.length > 0);
+    this.#onChange(removed.length > 0);
   }
 
   async #bindAll(bindings: ReadonlySet<Slot>): Promise<void> {
@@ -438,7 +439,7 @@ export class LimitCounters {
         // It was decided without the database meanwhile.
         slot.isReleased = true;
         this.#released.add(slot);
-      } else this.#held.add(slot);
+      } else this.#ownSlots.add(slot);
     }
     resolve?.({ ...decision, slot });
   }
@@ -446,11 +447,11 @@ export class LimitCounters {
   /** Decides without the database: by the last known use. */
   acquireAlone(acquisition: Acquisition): Acquired {
     if (!this.#admitsWhenAway && acquisition.mode !== 'forced') return { kind: 'unavailable', slot: null };
-    const [decision] = decideAcquisitions([acquisition], this.#known, this.#clock.now());
+    const [decision] = decideAcquisitions([acquisition], this.#lastUse, this.#clock.now());
     if (decision === undefined) throw new Error('an acquisition without a decision');
     const slot = decision.taken.length === 0 ? null : new Slot(this, decision.taken);
     if (slot !== null) {
-      this.#held.add(slot);
+      this.#ownSlots.add(slot);
       this.#recordLater(slot);
     }
     return { ...decision, slot };
@@ -479,7 +480,7 @@ export class LimitCounters {
 
   #countDown(taken: readonly Demand[]): void {
     for (const { key, amount = 1 } of taken) {
-      const counter = this.#known.get(key);
+      const counter = this.#lastUse.get(key);
       if (counter !== undefined) counter.inUse = Math.max(0, counter.inUse - amount);
     }
   }
@@ -489,11 +490,11 @@ export class LimitCounters {
   }
 
   #learn(key: string, counter: LimitCounter): void {
-    this.#known.delete(key);
-    this.#known.set(key, counter);
-    if (this.#known.size <= MAX_KNOWN) return;
-    const [oldest] = this.#known.keys();
-    if (oldest !== undefined) this.#known.delete(oldest);
+    this.#lastUse.delete(key);
+    this.#lastUse.set(key, counter);
+    if (this.#lastUse.size <= MAX_KNOWN) return;
+    const [oldest] = this.#lastUse.keys();
+    if (oldest !== undefined) this.#lastUse.delete(oldest);
   }
 
   #noteHere(): void {

@@ -260,7 +260,7 @@ async function writeCounters(trx: Knex.Transaction, changed: readonly (readonly 
   }
 }
 
-/** What rows use of counters that state something else. @param among the only ones that are compared; null: all */
+/** Usage by rows of counters that state another one. @param among the only ones that are compared; null: all */
 async function differences(
   knex: Knex,
   among: ReadonlyMap<string, LimitCounter> | null,

@@ -120,10 +120,10 @@ export class QueuedQueryRepository {
   }
 
   /** Ends one that waits with a response for its client, and has the replica that holds it leave it. */
-  displace(id: string, replica: string, answer: string): Promise<boolean> {
+  displace(id: string, replica: string, response: string): Promise<boolean> {
     return this.#change(
       { id, state: 'waiting', replica },
-      { state: 'failed', command: 'displaced', request: null, answer },
+      { state: 'failed', command: 'displaced', request: null, answer: response },
     );
   }
 
@@ -160,7 +160,7 @@ export class QueuedQueryRepository {
             .orWhere((waiting) =>
               waiting
                 .where({ state: 'waiting' })
-                .where((asked) => asked.whereNotNull('command').orWhereNotNull('moved_at')),
+                .where((wanted) => wanted.whereNotNull('command').orWhereNotNull('moved_at')),
             ),
         )
         // However many were moved, what is to end comes first.

@@ -22,8 +22,8 @@ export class TransactionClient {
   }
 
   /** Runs a statement to its end. @throws Error for an answer other than 200 */
-  async run(sql: string): Promise<StatementOutcome> {
-    const headers = { 'X-Engine-User': 'test', 'X-Engine-Transaction-Id': this.transaction ?? 'NONE' };
+  async run(sql: string, more: Readonly<Record<string, string>> = {}): Promise<StatementOutcome> {
+    const headers = { 'X-Engine-User': 'test', 'X-Engine-Transaction-Id': this.transaction ?? 'NONE', ...more };
     const { results, routedBy } = await this.#ask('/v1/statement', { method: 'POST', headers, body: sql });
     return { ...(await this.follow(results)), routedBy };
   }

@@ -30,8 +30,8 @@ export interface QuerySlots {
    * waited 4.2 s as 3rd of 12 (fair by user, weight 1); admitted to etl-2`; null without a wait.
    */
   readonly note: string | null;
-  /** The only cluster with a limit that it may be sent to: it has a slot there; null for clusters without limits. */
-  readonly cluster: string | null;
+  /** True if it may be sent to a cluster: it has its slot there, or the cluster has no limit. */
+  mayUse(cluster: string): boolean;
   /**
    * Records the chosen cluster.
    * @returns null, or the rejection if it has no slot there

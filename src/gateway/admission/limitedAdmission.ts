@@ -10,6 +10,7 @@ import type { GroupDecision } from '../../routing/groupDecision.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { TableListener } from '../../routing/tableHolder.ts';
+import type { LimitCounter } from '../../store/store.ts';
 import type {
   Admission,
   AdmissionPlane,
@@ -65,7 +66,7 @@ const noPlane: AdmissionPlane = {
 
 /**
  * Admits submissions within the limits of groups, clusters and `QueryLimit`s (docs/limits.md). Others wait in fair
- * order within their routing group, as do those of a group with `queue.whenUnavailable: wait` without a healthy cluster.
+ * order within their routing group, as do those of a group with `whenUnavailable: Wait` without a healthy cluster.
  */
 export class LimitedAdmission implements Admission {
   readonly parts: LimitedAdmissionParts;
@@ -115,6 +116,8 @@ export class LimitedAdmission implements Admission {
       this.queueOf(decision.group),
       this.#flowOf(request),
     );
+    const isUncounted = enforced.length + observed.length === 0 && !isUnavailable;
+    if (isUncounted && (this.clustersOf(request)[0] ?? null) === null) return { kind: 'now', slots: submission };
     const { holdMs, maxWaitMs } = submission.queue;
     return {
       ...{ kind: 'wait', slots: submission, place: submission, atMost: maxWaitMs, hold: holdMs },
@@ -144,7 +147,7 @@ export class LimitedAdmission implements Admission {
       if (shared !== null) submission.accept(shared, null);
       if (shared !== null || (await submission.acquireBound(transaction === null))) return submission;
       // Its last statement may have ended just now.
-      if (clock.monotonic() >= until) return submission.refuse(submission.refusal());
+      if (clock.monotonic() >= until) return submission.reject(submission.refusal());
       await new Promise((resolve) => setTimeout(resolve, STATEMENT_RETRY_MS));
     }
   }
@@ -218,19 +221,19 @@ export class LimitedAdmission implements Admission {
     return !isServed({ table, decision, defaultGroup, excluded: null, hasCapacity: unlimitedCapacity });
   }
 
-  /** Demands of the eligible clusters, the preferred one first; empty if one of them has no limit, or none is eligible. */
-  clustersOf(request: AdmissionRequest): readonly Demand[] {
+  /** Demands of the eligible clusters, the preferred one first; null for those without limits, empty if none has one. */
+  clustersOf(request: AdmissionRequest): readonly (Demand | null)[] {
     if (this.#clusters.size === 0) return [];
     const { decision, excluded = null } = request;
     const { candidates } = findEligible({
       ...{ table: this.parts.table.current, decision, defaultGroup: this.parts.defaultGroup, excluded },
       hasCapacity: (cluster) => this.hasCapacity(cluster),
     });
-    const demands: Demand[] = [];
+    if (!candidates.some(({ name }) => this.#clusters.has(name))) return [];
+    const demands: (Demand | null)[] = [];
     const preferred = candidates.length > 1 ? this.#plane.preferred(request) : null;
     for (const { name } of candidates) {
-      const demand = this.#clusters.get(name);
-      if (demand === undefined) return [];
+      const demand = this.#clusters.get(name) ?? null;
       if (name === preferred) demands.unshift(demand);
       else demands.push(demand);
     }
@@ -287,14 +290,14 @@ export class LimitedAdmission implements Admission {
     const { group } = submission;
     const queue = this.#queues.get(group);
     if (queue === undefined) return null;
-    let known = this.#positions.get(group);
+    let last = this.#positions.get(group);
     const at = this.parts.clock.monotonic();
-    if (known === undefined || at - known.at >= POSITIONS_MS) {
-      known = { at, positions: new Map(queue.inOrder().map((one, index) => [one, index + 1])) };
-      this.#positions.set(group, known);
+    if (last === undefined || at - last.at >= POSITIONS_MS) {
+      last = { at, positions: new Map(queue.inOrder().map((one, index) => [one, index + 1])) };
+      this.#positions.set(group, last);
     }
-    const position = known.positions.get(submission);
-    return position === undefined ? null : { position, waiting: known.positions.size };
+    const position = last.positions.get(submission);
+    return position === undefined ? null : { position, waiting: last.positions.size };
   }
 
   /**
@@ -319,11 +322,11 @@ export class LimitedAdmission implements Admission {
 
   #admitNow(): void {
     this.refresh();
-    const known = new Map();
+    const counters = new Map<string, LimitCounter>();
     for (const [group, queue] of [...this.#queues]) {
       queue.admit((submission): Attempt => {
         if (this.isUnavailable(submission.decision)) return 'blocked';
-        const [foreseen] = this.parts.counters.foresee([submission.acquisition(null, 'normal')], known);
+        const [foreseen] = this.parts.counters.foresee([submission.acquisition(null, 'normal')], counters);
         if (foreseen?.kind === 'acquired') {
           void submission.tryAgain();
           return 'admitted';
@@ -394,7 +397,7 @@ export class LimitedAdmission implements Admission {
       const { queries = 0, periodMs = 0 } = limit?.rate ?? {};
       return `limit ${name}${of}: ${queries} queries in ${periodMs / 1000} s (rate)`;
     }
-    return `limit ${name}${of}: ${inUse} of ${limit?.maxRunning} running (maxRunning)`;
+    return `limit ${name}${of}: ${inUse} of ${limit?.maxRunning} running (maxRunningQueries)`;
   }
 }
 

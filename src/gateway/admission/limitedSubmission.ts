@@ -70,8 +70,9 @@ export class LimitedSubmission implements QuerySlots, WaitPlace {
     return this.#request.waitedMs === undefined && !this.#hasTried ? Number.POSITIVE_INFINITY : this.waitsSince;
   }
 
-  get cluster(): string | null {
-    return this.#cluster;
+  mayUse(cluster: string): boolean {
+    if (this.#isBound || this.#cluster === cluster) return true;
+    return this.#cluster === null && this.#admission.clusterLimit(cluster) === undefined;
   }
 
   acquisition(place: readonly Demand[] | null, mode: Acquisition['mode']): Acquisition {
@@ -111,8 +112,8 @@ export class LimitedSubmission implements QuerySlots, WaitPlace {
         this.#accept(acquired);
         return null;
       }
-      if (acquired.kind === 'unavailable') return this.refuse(this.refusal());
-      if (acquired.fullPlace !== null) return this.#refuseFull(acquired.fullPlace);
+      if (acquired.kind === 'unavailable') return this.reject(this.refusal());
+      if (acquired.fullPlace !== null) return this.#rejectFull(acquired.fullPlace);
       this.#keep(acquired.slot);
       this.#full = acquired.full;
     }
@@ -164,7 +165,7 @@ export class LimitedSubmission implements QuerySlots, WaitPlace {
   takeAnyway(): Refusal | null {
     const { counters, metrics } = this.#admission.parts;
     const acquired = counters.isAway ? counters.acquireAlone(this.acquisition(null, 'forced')) : null;
-    if (acquired?.kind !== 'acquired') return this.refuse(this.refusal());
+    if (acquired?.kind !== 'acquired') return this.reject(this.refusal());
     metrics.admittedAnyway();
     this.#noteWaited('; not held longer as the database is unavailable');
     this.#accept(acquired);
@@ -178,7 +179,7 @@ export class LimitedSubmission implements QuerySlots, WaitPlace {
   }
 
   /** Records its rejection. */
-  refuse(refusal: Refusal): Refusal {
+  reject(refusal: Refusal): Refusal {
     this.#admission.parts.metrics.rejected();
     this.noteRejected();
     return refusal;
@@ -191,7 +192,7 @@ export class LimitedSubmission implements QuerySlots, WaitPlace {
 
   why(): string {
     if (this.#admission.isUnavailable(this.decision))
-      return `no cluster of routing group ${this.group} is available (queue.whenUnavailable)`;
+      return `no cluster of routing group ${this.group} is available (whenUnavailable: Wait)`;
     return this.#full.length === 0 ? `others wait for group ${this.group}` : this.#admission.textOf(this.#full);
   }
 
@@ -228,7 +229,7 @@ export class LimitedSubmission implements QuerySlots, WaitPlace {
 
   takeCluster({ name }: ClusterEntry): Refusal | null {
     this.#chosen = name;
-    if (this.#isBound || this.#cluster === name || this.#admission.clusterLimit(name) === undefined) return null;
+    if (this.mayUse(name)) return null;
     this.#full = [clusterCounter(name)];
     return this.refusal();
   }
@@ -308,23 +309,23 @@ export class LimitedSubmission implements QuerySlots, WaitPlace {
     return `${place} (fair by ${this.queue.fairBy}, weight ${this.weight})${moved}`;
   }
 
-  #refuseFull(key: string): Refusal {
+  #rejectFull(key: string): Refusal {
     const { maxQueued } = this.queue;
     if (key === groupQueueCounter(this.group)) {
-      this.refuse(this.refusal());
+      this.reject(this.refusal());
       const again = 'send the query again later.';
       const message = this.#admission.isUnavailable(this.decision)
-        ? `No cluster of routing group ${JSON.stringify(this.group)} is available, and ${maxQueued} queries wait for one already (queue.maxQueued); ${again}`
-        : `As many queries as may wait for routing group ${this.group} do, ${maxQueued} (queue.maxQueued); ${again}`;
+        ? `No cluster of routing group ${JSON.stringify(this.group)} is available, and ${maxQueued} queries wait for one already (queue.maxQueuedQueries); ${again}`
+        : `As many queries as may wait for routing group ${this.group} do, ${maxQueued} (queue.maxQueuedQueries); ${again}`;
       return { reason: 'queue_full', message, queryId: null };
     }
     const limit = limitOfKey(this.#admission.policy, key);
     this.#full = [key];
-    this.refuse(this.refusal());
+    this.reject(this.refusal());
     const name =
       limit === null
         ? `wait at this gateway${key.startsWith('bytes:user:') ? ' for one user' : ''} do`
-        : `wait under limit ${limit.key} do, ${limit.maxQueued} (maxQueued)`;
+        : `wait under limit ${limit.key} do, ${limit.maxQueued} (maxQueuedQueries)`;
     const message = this.#messageOfLimit([key]);
     const text = `As many queries as may ${name}; send the query again later.`;
     return { reason: 'queue_full', message: message === null ? text : `${text} ${message}`, queryId: null };

@@ -96,8 +96,8 @@ export class SubmissionExchange extends Exchange {
       return;
     }
     this.proxied.trace?.step('choice');
-    const acquired = this.#submission.slots?.cluster ?? null;
-    const hasCapacity = acquired === null ? undefined : (cluster: string) => cluster === acquired;
+    const { slots } = this.#submission;
+    const hasCapacity = slots === null ? undefined : (cluster: string) => slots.mayUse(cluster);
     const target = chooseTarget(this.parts, this.#decision, this.#sender(), this.#excluded, null, hasCapacity);
     this.#choice = target.choice;
     if (target.cluster !== null) {

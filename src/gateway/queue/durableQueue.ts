@@ -269,11 +269,11 @@ export class DurableQueue {
    * @throws GatewayError while the database is unavailable
    */
   async endLost({ id, replica, waitingMs }: QueuedQueryRow): Promise<void> {
-    const { repository, key, ends } = this.#dependencies;
+    const { repository, ends } = this.#dependencies;
     const message = lostText('the gateway replica that sent it ended');
     const refusal: Refusal = { reason: 'queue_lost', message, queryId: id };
     const stored = this.#opened(id, await repository.request(id, replica));
-    const answer = key.seal('answer', id, encodeOutcome({ kind: 'refusal', refusal }));
+    const answer = this.#sealed(id, { kind: 'refusal', refusal });
     const isEnded = await repository.end(id, replica, 'submitting', { state: 'failed', engineId: null, answer });
     if (isEnded) ends.note(id, stored, waitingMs, refusal);
   }
@@ -331,15 +331,15 @@ export class DurableQueue {
    * those of another one. @returns true if there is a place then. Never rejects
    */
   async displace(group: string, by: 'user' | 'source', flow: string): Promise<boolean> {
-    const { repository, key, ends, logger } = this.#dependencies;
+    const { repository, ends, logger } = this.#dependencies;
     try {
       const row = await repository.newestOfMost(group, by, flow);
       if (row === null) return false;
       const { id, replica, waitingMs } = row;
       const refusal: Refusal = { reason: 'queue_full', message: displacedText(by, group), queryId: id };
       const stored = this.#opened(id, await repository.request(id, replica));
-      const answer = key.seal('answer', id, encodeOutcome({ kind: 'refusal', refusal }));
-      if (!(await repository.displace(id, replica, answer))) return false;
+      const response = this.#sealed(id, { kind: 'refusal', refusal });
+      if (!(await repository.displace(id, replica, response))) return false;
       ends.note(id, stored, waitingMs, refusal);
       this.#dependencies.admission.endQueued?.(id);
       return true;
@@ -707,7 +707,7 @@ export class DurableQueue {
     engineId: string | null = null,
     submitted: StoredSubmission | null = null,
   ): Promise<void> {
-    const { repository, key, replica, responses, ends, clock } = this.#dependencies;
+    const { repository, replica, responses, ends, clock } = this.#dependencies;
     const { id } = query;
     const outcome: StoredOutcome = 'kind' in end ? end : { kind: 'refusal', refusal: { ...end, queryId: id } };
     if (from === 'waiting') {
@@ -717,7 +717,7 @@ export class DurableQueue {
     query.stage = 'ended';
     const refusal = outcome.kind === 'refusal' ? outcome.refusal : null;
     const submission = refusal === null ? null : (submitted ?? (await this.#readBack(id)));
-    const answer = key.seal('answer', id, encodeOutcome(outcome));
+    const answer = this.#sealed(id, outcome);
     const state = engineId === null ? 'failed' : 'submitted';
     const stored = this.#persist('end', id, () => repository.end(id, replica, from, { state, engineId, answer }));
     const isStored = await Promise.race([stored, pause(STORE_PATIENCE_MS).then(() => null)]);
@@ -769,6 +769,10 @@ export class DurableQueue {
     this.#queries.delete(query.id);
   }
 
+  #sealed(id: string, outcome: StoredOutcome): string {
+    return this.#dependencies.key.seal('answer', id, encodeOutcome(outcome));
+  }
+
   #opened(id: string, sealed: string | null): StoredSubmission | null {
     const bytes = sealed === null ? null : this.#dependencies.key.open('request', id, sealed);
     return bytes === null ? null : decodeSubmission(bytes);
@@ -776,7 +780,7 @@ export class DurableQueue {
 }
 
 const displacedText = (by: string, group: string) =>
-  `The queue of routing group ${group} is full (queue.maxQueued), and this ${by} has most of it: its newest query gave its place to another ${by}. Send it again later.`;
+  `The queue of routing group ${group} is full (queue.maxQueuedQueries), and this ${by} has most of it: its newest query gave its place to another ${by}. Send it again later.`;
 
 function stateOf({ decision }: Pick<Submission, 'decision'>, place: WaitPlace | undefined): QueuedState {
   const { group, decidedBy, rule } = decision;

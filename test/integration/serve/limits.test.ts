@@ -7,7 +7,7 @@ import { freePort } from '../../support/freePort.ts';
 import { until } from '../../support/gateway.ts';
 import { asProcess } from '../../support/gatewayProcess.ts';
 import { manifest } from '../../support/manifest.ts';
-import { follow, type QueryResults, runQuery, submit } from '../../support/statementClient.ts';
+import { follow, pathOf, type QueryResults, runQuery, submit } from '../../support/statementClient.ts';
 import { startTcpProxy, type TcpProxy } from '../../support/tcpProxy.ts';
 import { TransactionClient } from '../../support/transactionClient.ts';
 import { worldOf } from '../../support/world.ts';
@@ -111,7 +111,7 @@ describe('limits', () => {
   });
 });
 
-describe.skipIf(!postgresql.available())('limits where waiting queries are not kept', () => {
+describe.skipIf(!postgresql.available())('limits over replicas that share no secret but the database', () => {
   let database: TestDatabase;
   let proxy: TcpProxy;
   afterAll(async () => {
@@ -119,33 +119,47 @@ describe.skipIf(!postgresql.available())('limits where waiting queries are not k
     await database?.dispose();
   });
 
-  test('refuse what waits for too long; without the database they refuse or let pass, as the configuration says', async () => {
+  test('queue what has to wait; without the database they admit or reject, as the configuration states', async () => {
     database = await postgresql.start();
     const dataStore = await database.create();
     const { port, pathname } = new URL(dataStore.jdbcUrl.replace('jdbc:', ''));
     proxy = await startTcpProxy(Number(port));
     const jdbcUrl = `jdbc:postgresql://127.0.0.1:${proxy.port}${pathname}`;
-    const [refusing, admitting] = await Promise.all(
-      ['refuse', 'admit'].map((onDatabaseUnavailable) =>
-        start({
-          dataStore: { ...dataStore, jdbcUrl },
-          admission: { onDatabaseUnavailable },
-        }),
+    const password = dataStore.password ?? 'a password';
+    const [admitting = '', rejecting = ''] = await Promise.all(
+      [{}, { admission: { onDatabaseUnavailable: 'reject' } }].map((config) =>
+        start({ ...config, dataStore: { ...dataStore, password, jdbcUrl } }),
       ),
     );
-    const first = await submit(refusing ?? '', 'SELECT 1', { user: 'cid' });
-    expect((await submit(refusing ?? '', 'SELECT 2', { user: 'cid' })).error?.message).toBe(
-      'Too many queries run: limit default/people of user cid: 1 of 1 running (maxRunningQueries). Send the query again when others have ended. Ask in #data-platform for more.',
-    );
+    const first = await submit(admitting, 'SELECT 1', { user: 'cid' });
+    const second = await submit(rejecting, 'SELECT 2', { user: 'cid' });
+    expect([first, second].map(isQueued)).toEqual([false, true]);
     await finish(first, 'cid');
+    const { nextUri = '' } = second;
+    expect(
+      (await finish(await follow(`${admitting}${pathOf(nextUri)}`, { user: 'cid' }), 'cid')).error,
+    ).toBeUndefined();
     proxy.refuse(true);
     proxy.reset();
-    const refused = async () => (await submit(refusing ?? '', 'SELECT 1', { user: 'ann' })).error?.message;
-    await expect.poll(refused).toContain('The database of the gateway is unavailable');
-    expect((await runQuery(admitting ?? '', 'SELECT 1', { user: 'ann' })).error).toBeUndefined();
-    // Queries without limits are as ever.
-    expect((await runQuery(refusing ?? '', 'SELECT 1', { user: 'dan' })).error).toBeUndefined();
-  });
+    const rejected = async () => (await submit(rejecting, 'SELECT 1', { user: 'ann' })).error?.message;
+    await expect.poll(rejected).toContain('The database of the gateway is unavailable');
+    expect((await runQuery(rejecting, 'SELECT 1', { user: 'dan' })).error).toBeUndefined();
+    // Nothing is rejected for longer than any restart of a database takes.
+    const until = performance.now() + 38_000;
+    for (let count = 0; performance.now() < until; count++) {
+      const { error } = await runQuery(admitting, 'SELECT 1', { user: count % 2 === 0 ? 'ann' : 'cid' });
+      expect([count, error]).toEqual([count, undefined]);
+      await new Promise((resolve) => setTimeout(resolve, 500));
+    }
+    const running = await submit(admitting, 'SELECT 1', { user: 'ann' });
+    // Beyond the limit after `queue.hold`.
+    const began = performance.now();
+    expect((await runQuery(admitting, 'SELECT 2', { user: 'ann' })).error).toBeUndefined();
+    expect(performance.now() - began).toBeGreaterThan(900);
+    await finish(running, 'ann');
+    proxy.refuse(false);
+    await expect.poll(async () => (await runQuery(rejecting, 'SELECT 1', { user: 'ann' })).error).toBeUndefined();
+  }, 120_000);
 });
 
 describe('queries of a group whose cluster sleeps', () => {
