@@ -24,6 +24,9 @@ const SEEN_MS = 30_000;
 const UNBOUND_MS = 30_000;
 /** Engines abandon a query without a poll for five minutes; its time is renewed each 30 seconds. */
 const UNSEEN_MS = 300_000 + SEEN_MS;
+/** Time for which a full counter is taken as full, and for which its use is remembered. */
+const RECENT_MS = 2_000;
+const REMEMBERED_MS = 60_000;
 const MAX_REMEMBERED = 100_000;
 const MAX_KNOWN = 20_000;
 
@@ -86,8 +89,9 @@ export class LimitCounters {
   readonly #admitsWhenAway: boolean;
   readonly #clock: Clock;
   readonly #logger: Logger;
-  /** Counters as of the last statement, most recently used last. */
+  /** Counters as of the last statement, most recent last, and the monotonic times of these statements. */
   readonly #lastUse = new Map<string, LimitCounter>();
+  readonly #times = new Map<string, number>();
   #pending: Pending[] = [];
   #bindings = new Set<Slot>();
   #transactions = new Map<string, string>();
@@ -144,6 +148,12 @@ export class LimitCounters {
   /** Use of a counter on all replicas, as far as this one knows. */
   use(key: string): number {
     return this.#lastUse.get(key)?.inUse ?? 0;
+  }
+
+  /** True if a counter had no capacity a moment ago: without news the next acquisition finds out. */
+  isFull({ key, limit }: Demand): boolean {
+    const isRecent = this.#isAway || this.#clock.monotonic() - (this.#times.get(key) ?? 0) < RECENT_MS;
+    return isRecent && this.use(key) >= limit;
   }
 
   /** Use of the counters that this replica knows. */
@@ -261,8 +271,7 @@ export class LimitCounters {
       const counters = await this.#repository.counters(keys);
       for (const key of keys) {
         const counter = counters.get(key);
-        if (counter === undefined) this.#lastUse.delete(key);
-        else this.#learn(key, counter);
+        this.#learn(key, counter ?? { inUse: 0, tokens: null, refilled: 0, expires: 0 });
       }
       this.#onChange(false);
     } catch (error) {
@@ -283,6 +292,7 @@ export class LimitCounters {
       this.#missed = new Map();
       if (this.#ends.size > 0) this.#schedule(0);
       if (this.#isAway) await this.#repository.counters(['']);
+      else this.#forgetUntil(now - REMEMBERED_MS);
       if (now >= this.#renewAt) {
         this.#renewAt = now + RENEWAL_MS;
         const own = [...this.#ownSlots].filter(({ isRecorded }) => isRecorded).map(({ slotId }) => slotId);
@@ -492,9 +502,18 @@ export class LimitCounters {
   #learn(key: string, counter: LimitCounter): void {
     this.#lastUse.delete(key);
     this.#lastUse.set(key, counter);
-    if (this.#lastUse.size <= MAX_KNOWN) return;
-    const [oldest] = this.#lastUse.keys();
-    if (oldest !== undefined) this.#lastUse.delete(oldest);
+    this.#times.set(key, this.#clock.monotonic());
+    if (this.#lastUse.size > MAX_KNOWN) this.#forgetUntil(Number.NEGATIVE_INFINITY);
+  }
+
+  /** Forgets the oldest counter, and all that are older than a time. */
+  #forgetUntil(time: number): void {
+    for (const key of this.#lastUse.keys()) {
+      const isOld = (this.#times.get(key) ?? 0) < time;
+      if (!isOld && this.#lastUse.size <= MAX_KNOWN) return;
+      this.#lastUse.delete(key);
+      this.#times.delete(key);
+    }
   }
 
   #noteHere(): void {

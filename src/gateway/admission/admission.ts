@@ -82,6 +82,8 @@ export interface AdmissionWait {
   readonly late: () => Refusal;
   /** Called when it is rejected with `late`. Must not throw. */
   readonly noteLate?: () => void;
+  /** Fulfilled when it is clear that it has to wait: the times begin then. Absent: they begin with the wait. */
+  readonly hasToWait?: Promise<unknown>;
   /**
    * Begins the wait; called once.
    * @param signal aborts when the wait is abandoned: the client disconnected, the time is over, or the gateway stops.

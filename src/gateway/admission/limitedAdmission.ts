@@ -124,6 +124,7 @@ export class LimitedAdmission implements Admission {
       late: () => submission.lateRefusal(),
       noteLate: () => submission.noteRejected(),
       whenNotStored: () => submission.takeAnyway(),
+      hasToWait: submission.hasToWait,
       begin: (signal) => submission.begin(signal),
     };
   }
@@ -154,7 +155,7 @@ export class LimitedAdmission implements Admission {
 
   hasCapacity(cluster: string): boolean {
     const demand = this.#clusters.get(cluster);
-    return demand === undefined || this.parts.counters.use(demand.key) < demand.limit;
+    return demand === undefined || !this.parts.counters.isFull(demand);
   }
 
   whyItWaits(request: AdmissionRequest): string | null {

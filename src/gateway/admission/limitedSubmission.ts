@@ -24,6 +24,7 @@ export class LimitedSubmission implements QuerySlots, WaitPlace {
   readonly queue: QueuePolicy;
   readonly decision: GroupDecision;
   isMoved = false;
+  readonly hasToWait: Promise<void>;
   /** Monotonic milliseconds at which it began to wait, at any replica. */
   waitsSince = Number.POSITIVE_INFINITY;
   readonly #admission: LimitedAdmission;
@@ -43,6 +44,7 @@ export class LimitedSubmission implements QuerySlots, WaitPlace {
   #waited: string | null = null;
   #isOver = false;
   #hasTried = false;
+  readonly #noteWait: () => void;
 
   /** @param isBound true if it only goes to the cluster of its transaction or query, and never waits */
   constructor(
@@ -57,6 +59,9 @@ export class LimitedSubmission implements QuerySlots, WaitPlace {
     this.#request = request;
     this.#demands = demands;
     this.#isBound = isBound;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.hasToWait = promise;
+    this.#noteWait = resolve;
     this.#queuedAs = request.queuedAs ?? null;
     this.decision = request.decision;
     this.group = request.decision.group;
@@ -282,6 +287,7 @@ export class LimitedSubmission implements QuerySlots, WaitPlace {
       end();
     };
     this.#entry = this.#admission.enter(this);
+    this.#noteWait();
     return promise;
   }
 

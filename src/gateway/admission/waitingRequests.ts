@@ -33,7 +33,7 @@ interface Holding {
 }
 
 /** Fields of a wait that concern the client's request. */
-type RequestWait = Pick<AdmissionWait, 'atMost' | 'late' | 'noteLate' | 'begin'>;
+type RequestWait = Pick<AdmissionWait, 'atMost' | 'late' | 'noteLate' | 'begin' | 'hasToWait'>;
 
 /**
  * A submission with a waiting request. It releases the request and its dependencies when that is over: the pending
@@ -50,11 +50,19 @@ class WaitingRequest {
   }
 
   /** @param atMost milliseconds after which it is rejected with `late`, unless it is taken over before */
-  waitFor(turn: Promise<Refusal | null>, { atMost, late, noteLate }: Omit<RequestWait, 'begin'>): void {
+  waitFor(turn: Promise<Refusal | null>, wait: Omit<RequestWait, 'begin'>): void {
+    if (this.#holding === null) return;
+    this.#turn = turn;
+    this.#holding.response.on('close', this.#leave);
+    follow(turn, this);
+    if (wait.hasToWait === undefined) this.startTimer(wait);
+    else void wait.hasToWait.then(() => this.startTimer(wait));
+  }
+
+  startTimer({ atMost, late, noteLate }: Omit<RequestWait, 'begin'>): void {
     const holding = this.#holding;
     if (holding === null) return;
-    const { response, handOver } = holding;
-    this.#turn = turn;
+    const { handOver } = holding;
     const isTakenFirst = handOver !== null && handOver.after < atMost;
     this.#timer = isTakenFirst
       ? setTimeout(() => this.#give(handOver), handOver.after)
@@ -62,8 +70,6 @@ class WaitingRequest {
           noteLate?.();
           this.#reject(late());
         }, atMost);
-    response.on('close', this.#leave);
-    follow(turn, this);
   }
 
   /** Ends the wait: admitted or rejected. */
