@@ -18,12 +18,17 @@ export async function measureCounters(): Promise<void> {
   if (!postgresql.available()) return;
   const server = await postgresql.start();
   for (const limit of [1_000, 50, 2]) {
-    for (const replicas of [1, 2, 8]) console.log(`limit ${limit}, ${replicas} replicas: ${await measure(server, replicas, limit)}`);
+    for (const replicas of [1, 2, 8])
+      console.log(`limit ${limit}, ${replicas} replicas: ${await measure(server, replicas, limit)}`);
   }
   await server.dispose();
 }
 
-async function measure(server: Awaited<ReturnType<typeof postgresql.start>>, replicas: number, limit: number): Promise<string> {
+async function measure(
+  server: Awaited<ReturnType<typeof postgresql.start>>,
+  replicas: number,
+  limit: number,
+): Promise<string> {
   const settings = await server.create();
   const stores: KnexStore[] = [];
   let statements = 0;
@@ -32,7 +37,9 @@ async function measure(server: Awaited<ReturnType<typeof postgresql.start>>, rep
     store.database.knex.on('query', () => statements++);
     stores.push(store);
   }
-  const all = stores.map((store, index) => new LimitCounters(store.limitCounters, `r${index}`, true, systemClock, logger));
+  const all = stores.map(
+    (store, index) => new LimitCounters(store.limitCounters, `r${index}`, true, systemClock, logger),
+  );
   for (const counters of all) counters.enable(true);
   const wal = async () => {
     const { rows } = await (stores[0] as KnexStore).database.knex.raw("select pg_current_wal_lsn() - '0/0' as bytes");
@@ -44,7 +51,10 @@ async function measure(server: Awaited<ReturnType<typeof postgresql.start>>, rep
   let count = 0;
   const query = async () => {
     const id = `20261127_000000_${count++}_bench`;
-    const demands = [{ key: 'group:etl', limit }, { key: `limit:default/users:user${count % 50}`, limit: 1_000 }];
+    const demands = [
+      { key: 'group:etl', limit },
+      { key: `limit:default/users:user${count % 50}`, limit: 1_000 },
+    ];
     const began = performance.now();
     const acquired = await pick().acquire({ demands, clusters: [], observed: [], place: null, mode: 'normal' });
     times.push(performance.now() - began);
@@ -55,7 +65,10 @@ async function measure(server: Awaited<ReturnType<typeof postgresql.start>>, rep
   };
   const before = await wal();
   statements = 0;
-  const maintaining = setInterval(() => all.forEach((one, index) => void one.maintain(index === 0, () => false)), 1_000);
+  const maintaining = setInterval(
+    () => all.forEach((one, index) => void one.maintain(index === 0, () => false)),
+    1_000,
+  );
   for (let begun = 0; begun < perSecond * seconds; begun++) {
     void query();
     await new Promise((resolve) => setTimeout(resolve, 1_000 / perSecond));

@@ -286,6 +286,8 @@ export class LimitCounters {
    */
   async maintain(isLeader: boolean, isLost: (queryId: string, cluster: string | null) => boolean): Promise<void> {
     const now = this.#clock.monotonic();
+    const isSweepDue = isLeader && now >= this.#sweepAt;
+    if (!isSweepDue && !this.#isEnabled && this.#ownSlots.size + this.#bound.size === 0) return;
     try {
       for (const [queryId, ends] of this.#retried) this.#ends.set(queryId, ends);
       this.#retried = this.#missed;
@@ -304,7 +306,7 @@ export class LimitCounters {
         this.#served = new Set();
         if (served.length > 0) await this.#repository.see('query_id', served);
       }
-      if (isLeader && this.#isEnabled && now >= this.#sweepAt) {
+      if (isSweepDue) {
         this.#sweepAt = now + RENEWAL_MS;
         await this.#sweep(isLost);
       }

@@ -176,17 +176,6 @@ export class QueuedQueryRepository {
     return this.#changeAll(ids, { reason: cutToWidth(reason, REASON_WIDTH) });
   }
 
-  /** How many wait for a routing group at other replicas than this one, and at none. */
-  countElsewhere(group: string, replica: string): Promise<number> {
-    return this.database.run(async (knex) => {
-      const [row] = (await knex('eg_queued_queries')
-        .where({ state: 'waiting', routing_group: cutToWidth(group, WIDTH) })
-        .whereNot({ replica })
-        .count({ count: '*' })) as { count: number }[];
-      return row?.count ?? 0;
-    });
-  }
-
   /** The newest waiting query of the user or source with the most of a group, if these are two more than those of another one. */
   newestOfMost(group: string, by: 'user' | 'source', other: string): Promise<QueuedQueryRow | null> {
     const column = by === 'user' ? 'q.user_name' : 'q.source';

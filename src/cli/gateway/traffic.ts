@@ -7,6 +7,7 @@ import { httpClientSettings } from '../../config/httpClient.ts';
 import type { Admission } from '../../gateway/admission/admission.ts';
 import { AdmissionMetrics } from '../../gateway/admission/admissionMetrics.ts';
 import { measureDifference } from '../../gateway/admission/clusterDifference.ts';
+import { groupQueueCounter } from '../../gateway/admission/limitDemands.ts';
 import { LimitedAdmission } from '../../gateway/admission/limitedAdmission.ts';
 import { QueueMetrics } from '../../gateway/admission/queueMetrics.ts';
 import type { RequestBodies } from '../../gateway/bodies/requestBodies.ts';
@@ -148,9 +149,7 @@ export interface AdmissionParts {
   readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
 }
 
-/**
- * Creates the admission: an available cluster, and slots of limits.
- */
+/** Creates the admission: an available cluster, and slots of limits. */
 export function openAdmission(
   context: GatewayContext,
   { table, counts, operator }: Pick<Control, 'table' | 'counts' | 'operator'>,
@@ -161,11 +160,10 @@ export function openAdmission(
   const admitsWhenAway = config.admission.onDatabaseUnavailable === 'admit';
   const counters = new LimitCounters(store.limitCounters, replica, admitsWhenAway, clock, logger);
   measureDifference(metrics, table, counters);
-  const queue = new QueueMetrics({ registry: metrics, table, clock });
   const limits = new LimitedAdmission({
     ...{ names, table, counters, counts, clock, random },
     metrics: new AdmissionMetrics(metrics, counters),
-    queueMetrics: queue,
+    queueMetrics: new QueueMetrics({ registry: metrics, table, clock }),
     defaultGroup: config.routing.defaultRoutingGroup,
   });
   const maintaining = setInterval(() => {
@@ -180,13 +178,9 @@ export function openAdmission(
   return {
     admission: limits,
     countWaiting: async (group) => {
-      const here = queue.waiting(group);
-      try {
-        return { count: here + (await store.queuedQueries.countElsewhere(group, replica)), complete: true };
-      } catch (error) {
-        logger.debug({ err: error, group }, 'failed to count queries queued at other replicas');
-        return { count: here, complete: false };
-      }
+      const key = groupQueueCounter(group);
+      await counters.refresh([key]);
+      return { count: counters.use(key), complete: !counters.isAway };
     },
     runningQueries: {
       noteActivity(queryId, cluster, isNew) {

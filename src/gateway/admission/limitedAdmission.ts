@@ -9,7 +9,6 @@ import { findEligible, isServed, unlimitedCapacity } from '../../routing/cluster
 import type { GroupDecision } from '../../routing/groupDecision.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
-import type { TableListener } from '../../routing/tableHolder.ts';
 import type { LimitCounter } from '../../store/store.ts';
 import type {
   Admission,
@@ -28,7 +27,7 @@ import type { SharedCounts } from './sharedCounts.ts';
 
 export interface LimitedAdmissionParts {
   readonly names: ProductNames;
-  readonly table: { readonly current: RoutingTable; onChange(listener: TableListener): () => void };
+  readonly table: { readonly current: RoutingTable };
   readonly counters: LimitCounters;
   readonly counts: Pick<SharedCounts, 'noteRejected'>;
   readonly metrics: AdmissionMetrics;
@@ -41,7 +40,10 @@ export interface LimitedAdmissionParts {
 
 const now: AdmissionResponse = { kind: 'now' };
 const MAX_TEXTS = 3;
-/** Interval in which queued submissions look for slots that other replicas released: random, so that none is favored. */
+/**
+ * Interval in which queued submissions look for slots that other replicas released, and for clusters: random, so that no
+ * replica is favored.
+ */
 const TICK_MS = [20, 80] as const;
 const MAX_TICK_KEYS = 500;
 /** Up to this number, the position of a new submission is computed. */
@@ -86,7 +88,6 @@ export class LimitedAdmission implements Admission {
     this.parts = parts;
     this.#sourceHeader = parts.names.headerKey('Source');
     parts.counters.onChange((isRelease) => this.#admitQueued(isRelease));
-    parts.table.onChange(() => this.#admitQueued(false));
   }
 
   connect(plane: AdmissionPlane): void {

@@ -45,10 +45,6 @@ export class QueueMetrics {
     });
   }
 
-  waiting(group: string): number {
-    return this.#lengths.get(group) ?? 0;
-  }
-
   /** @returns ends the wait; idempotent */
   begin(name: string): () => void {
     const group = this.#labelOf(name);

@@ -309,6 +309,14 @@ export class DurableQueue {
     return true;
   }
 
+  /** Removes a waiting query for its client, whichever replica holds it. */
+  async dropAnywhere({ id, isHeld }: Pick<QueuedQueryRow, 'id' | 'isHeld'>): Promise<void> {
+    if (this.drop(id)) return;
+    const { repository, admission } = this.#dependencies;
+    if (isHeld) await repository.setCommand(id, 'drop');
+    else if (await repository.remove(id)) admission.endQueued?.(id);
+  }
+
   async #remove({ id, since }: LocalQuery, end: QueuedEnd): Promise<void> {
     const { repository, ends, clock } = this.#dependencies;
     const stored = await this.#readBack(id);

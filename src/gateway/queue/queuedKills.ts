@@ -14,7 +14,7 @@ export type KillResponse =
 export interface QueuedKillsDependencies {
   readonly repository: QueuedQueryRepository;
   readonly owners: Pick<QueuedOwners, 'haveSameCredentials'>;
-  readonly queue: Pick<DurableQueue, 'drop'>;
+  readonly queue: Pick<DurableQueue, 'dropAnywhere'>;
 }
 
 /** Calls of kill_query for queries that are or were queued: engines do not know their ids. */
@@ -42,10 +42,7 @@ export class QueuedKills {
         const why = `it waits, and was sent by another user or with other credentials; an administrator can take it out (DELETE /api/queue/${id}).`;
         return rejection('denied', id, why);
       }
-      if (!queue.drop(id)) {
-        if (row.isHeld) await repository.setCommand(id, 'drop');
-        else await repository.remove(id);
-      }
+      await queue.dropAnywhere(row);
       return { kind: 'killed' };
     } catch {
       return rejection('undecided_query', id, 'the database cannot be read; try again in a second.');

@@ -152,7 +152,7 @@ export class QueuedRequests {
 
   async #cancel(proxied: ProxiedRequest, row: QueuedQueryRow | null): Promise<void> {
     const { queue, responses, followUp } = this.#dependencies;
-    if (row?.state === 'waiting') await this.#drop(row);
+    if (row?.state === 'waiting') await queue.dropAnywhere(row);
     else if (row?.state === 'submitted' && row.engineId !== null) {
       const next = nextTargetOf(queue.outcomeOf(row));
       if (next !== null) {
@@ -161,13 +161,6 @@ export class QueuedRequests {
       }
     }
     responses.send(proxied, 204, [], '');
-  }
-
-  async #drop({ id, isHeld }: QueuedQueryRow): Promise<void> {
-    const { repository, queue } = this.#dependencies;
-    if (queue.drop(id)) return;
-    if (isHeld) await repository.setCommand(id, 'drop');
-    else await repository.remove(id);
   }
 
   /** A call with a query id only (`/v1/query/{id}`): forwarded once a cluster has the query. */
@@ -188,7 +181,7 @@ export class QueuedRequests {
         state === 'failed' ? 'ended before a cluster had it' : `waits for its turn in routing group ${row.group}`;
       responses.send(proxied, 404, plainText, `Query ${id} ${what}.\n`);
     } else if (await owners.areSameClient(proxied.request.rawHeaders, row)) {
-      await this.#drop(row);
+      await this.#dependencies.queue.dropAnywhere(row);
       responses.send(proxied, 204, [], '');
     } else {
       const message = `Query ${id} waits, and was sent by another user or with other credentials; an administrator can take it out (DELETE /api/queue/${id}).`;

@@ -26,7 +26,12 @@ const resources = () => [
       queue: { hold: '0s', maxQueuedQueries: group === 'fair' ? 4 : 100 },
     }),
   ]),
-  manifest('QueryLimit', 'each', { match: { sources: [{ value: 'made-up' }] }, per: 'User', maxRunningQueries: 1, maxQueuedQueries: 1 }),
+  manifest('QueryLimit', 'each', {
+    match: { sources: [{ value: 'made-up' }] },
+    per: 'User',
+    maxRunningQueries: 1,
+    maxQueuedQueries: 1,
+  }),
 ];
 
 beforeAll(async () => {
