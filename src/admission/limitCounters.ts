@@ -12,7 +12,7 @@ export type Acquired =
   | { readonly kind: 'unavailable'; readonly slot: null };
 
 /** Time after which an acquisition is decided without the database. */
-const ACQUIRE_TIMEOUT_MS = 2_000;
+const ACQUIRE_TIMEOUT_MS = 5_000;
 const MAX_BATCH = 200;
 /** Delay of ends, to batch several; queries that wait get the slots sooner than their clients ask again. */
 const END_DELAY_MS = 10;

@@ -307,7 +307,8 @@ for (const database of [postgresql, mariadb]) {
       expect(cluster.most).toBe(6);
       const ended = performance.now();
       for (const { id } of first) cluster.running.delete(id);
-      await fill(() => cluster.running.size >= 6 || performance.now() - ended > 20_000);
+      // The last one was not noted: its slot is free half a minute after the death of its replica.
+      await fill(() => cluster.running.size >= 6 || performance.now() - ended > 60_000);
       console.log(
         `${database.name}: slots of its queries are used again ${((performance.now() - ended) / 1000).toFixed(1)} s after they ended`,
       );
@@ -315,6 +316,6 @@ for (const database of [postgresql, mariadb]) {
       expect(cluster.most).toBe(6);
       stop.abort();
       expect(failures).toEqual([]);
-    }, 120_000);
+    }, 180_000);
   });
 }
