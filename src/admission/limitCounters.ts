@@ -110,6 +110,7 @@ export class LimitCounters {
   #timerAt = Number.POSITIVE_INFINITY;
   #isAway = false;
   #isEnabled = false;
+  #isUsed = false;
   #isStopped = false;
   #onChange: (isRelease: boolean) => void = () => {};
   #renewAt = 0;
@@ -135,9 +136,13 @@ export class LimitCounters {
     return this.#isAway;
   }
 
-  /** @param isEnabled true if any limit is declared: ends of queries matter */
-  enable(isEnabled: boolean): void {
+  /**
+   * @param isEnabled true if any limit is declared: ends of queries matter
+   * @param hasQueues true if queries may wait for other reasons
+   */
+  enable(isEnabled: boolean, hasQueues = false): void {
     this.#isEnabled = isEnabled;
+    this.#isUsed = isEnabled || hasQueues;
   }
 
   /** @param listener called after counters became known, with true if slots were released here */
@@ -285,9 +290,8 @@ export class LimitCounters {
    * @param isLost true if the coordinator of a query was replaced, or its cluster removed
    */
   async maintain(isLeader: boolean, isLost: (queryId: string, cluster: string | null) => boolean): Promise<void> {
+    if (!this.#isUsed && this.#ownSlots.size + this.#bound.size === 0) return;
     const now = this.#clock.monotonic();
-    const isSweepDue = isLeader && now >= this.#sweepAt;
-    if (!isSweepDue && !this.#isEnabled && this.#ownSlots.size + this.#bound.size === 0) return;
     try {
       for (const [queryId, ends] of this.#retried) this.#ends.set(queryId, ends);
       this.#retried = this.#missed;
@@ -306,7 +310,7 @@ export class LimitCounters {
         this.#served = new Set();
         if (served.length > 0) await this.#repository.see('query_id', served);
       }
-      if (isSweepDue) {
+      if (isLeader && now >= this.#sweepAt) {
         this.#sweepAt = now + RENEWAL_MS;
         await this.#sweep(isLost);
       }

@@ -198,7 +198,7 @@ export class LimitedAdmission implements Admission {
     this.#clusters = new Map(limited);
     const hasGroups = [...admission.groups.values()].some(({ maxRunning }) => maxRunning !== null);
     this.#isLimited = hasGroups || limited.length > 0 || admission.limits.length > 0;
-    this.parts.counters.enable(this.#isLimited);
+    this.parts.counters.enable(this.#isLimited, admission.groups.size > 0);
   }
 
   queueOf(group: string): QueuePolicy {

@@ -151,7 +151,7 @@ describe('the queue', () => {
       page.nextUri === undefined ? page : finishThere(await follow(`${second.url}${pathOf(page.nextUri)}`));
     await finishThere(busy);
     expect((await finishThere(waiting)).error).toBeUndefined();
-  }, 60_000);
+  }, 120_000);
 
   test('serves a query of another group meanwhile', async () => {
     expect((await runQuery(url, 'SELECT 1', { user: 'eve' })).error).toBeUndefined();
