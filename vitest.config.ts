@@ -6,6 +6,8 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 // Workers and the programs that tests start load what an earlier one compiled: a third less processor time.
 process.env.NODE_COMPILE_CACHE ??= resolve('.cache/compile');
+// API servers and etcd collect garbage less often: they take a quarter less processor time, and 130 MB more.
+process.env.GOGC ??= '400';
 
 /** What is chosen of a suite. */
 interface Suite {

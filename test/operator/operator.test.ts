@@ -6,7 +6,7 @@ import { neverChecked } from '../../src/routing/routingTable.ts';
 import { type KnexStore, openStore } from '../../src/store/openStore.ts';
 import { hasOpenssl, localCertificate } from '../support/certificates.ts';
 import { type ControlPlane, controlPlaneAvailable, sharedControlPlane } from '../support/controlPlane.ts';
-import { databases } from '../support/databases.ts';
+import { oneDatabase } from '../support/databases.ts';
 import { clusterManifest, type KubeRig, kubeRig, ruleManifest } from '../support/kubeRig.ts';
 import { manifest as resourceManifest } from '../support/manifest.ts';
 
@@ -83,57 +83,53 @@ describe.skipIf(!controlPlaneAvailable)('operator on a real API server, with onl
     });
   });
 
-  test.each(databases)(
-    'resource groups are in the tables of engines on $name, follow the resource, and go with it',
-    async (family) => {
-      if (!family.available()) return;
-      const server = await family.start();
-      try {
-        const { store } = await rig.startOperator({ database: await server.create() });
-        const manifest = (maxQueued: number, whenDrifted = 'Repair') =>
-          resourceManifest('ResourceGroupConfiguration', 'groups', {
-            ...{ environment: 'test', whenDrifted },
-            rootGroups: [{ name: 'a', softMemoryLimit: '50%', hardConcurrencyLimit: 5, maxQueued }],
-            selectors: [{ group: 'a' }],
-          });
-        const tables = (store as KnexStore).resourceGroups({ allowed: null, maxOpen: 1 });
-        const rows = async () => (await tables.use(null, (own) => own.read())).groups;
-        const queued = async () => (await rows()).map((group) => group.maxQueued);
-        const waitFor = (state: string) => rig.kubectl(['wait', `--for=${state}`, 'rgc/groups', '--timeout=60s']);
-        await rig.apply('kubectl', manifest(1));
-        await waitFor('condition=Ready');
-        expect(await queued()).toEqual([1]);
-        const columns = await rig.kubectl(['get', 'rgc', '-o', 'jsonpath={.items[0].status.databases}']);
-        expect(JSON.parse(columns)).toEqual([{ environment: 'test', appliedGeneration: 1, groups: 1, selectors: 1 }]);
-        // What somebody else writes is only reported where the resource says so, and is an event.
-        await rig.apply('kubectl', manifest(2, 'Report'));
-        await waitFor('jsonpath={.status.databases[0].appliedGeneration}=2');
-        expect(await queued()).toEqual([2]);
-        await (store as KnexStore).database.knex('resource_groups').update({ max_queued: 9 });
-        // Any change of the resource has it looked at, without waiting for the next look of all.
-        await rig.kubectl(['annotate', 'rgc', 'groups', 'example.com/look=1']);
-        await waitFor('condition=Drift');
-        expect(await queued()).toEqual([9]);
-        await rig.apply('kubectl', manifest(2));
-        await until(async () => expect(await queued()).toEqual([2]));
-        const path = 'jsonpath={range .items[?(@.action=="SetDrift")]}{.reason} {.type} {.note}{"\\n"}{end}';
-        await until(async () => {
-          const events = (await rig.kubectl(['get', 'events.events.k8s.io', '-o', path])).trim().split('\n');
-          expect(events).toContainEqual(
-            expect.stringMatching(/^DriftChanged Warning Drift=True: .* a has maxQueued 9, not 2; put it back/),
-          );
-          expect(events).toContainEqual(
-            expect.stringMatching(/^DriftRepaired Warning Drift=False: .* a has maxQueued 9, not 2; put right/),
-          );
+  test('resource groups are in the tables of engines, follow the resource, and go with it', async () => {
+    const server = await oneDatabase.start();
+    try {
+      const { store } = await rig.startOperator({ database: await server.create() });
+      const manifest = (maxQueued: number, whenDrifted = 'Repair') =>
+        resourceManifest('ResourceGroupConfiguration', 'groups', {
+          ...{ environment: 'test', whenDrifted },
+          rootGroups: [{ name: 'a', softMemoryLimit: '50%', hardConcurrencyLimit: 5, maxQueued }],
+          selectors: [{ group: 'a' }],
         });
-        await rig.kubectl(['delete', 'rgc', 'groups', '--wait=false']);
-        await until(async () => expect(await queued()).toEqual([]));
-      } finally {
-        await rig.stop();
-        await server.dispose();
-      }
-    },
-  );
+      const tables = (store as KnexStore).resourceGroups({ allowed: null, maxOpen: 1 });
+      const rows = async () => (await tables.use(null, (own) => own.read())).groups;
+      const queued = async () => (await rows()).map((group) => group.maxQueued);
+      const waitFor = (state: string) => rig.kubectl(['wait', `--for=${state}`, 'rgc/groups', '--timeout=60s']);
+      await rig.apply('kubectl', manifest(1));
+      await waitFor('condition=Ready');
+      expect(await queued()).toEqual([1]);
+      const columns = await rig.kubectl(['get', 'rgc', '-o', 'jsonpath={.items[0].status.databases}']);
+      expect(JSON.parse(columns)).toEqual([{ environment: 'test', appliedGeneration: 1, groups: 1, selectors: 1 }]);
+      // What somebody else writes is only reported where the resource says so, and is an event.
+      await rig.apply('kubectl', manifest(2, 'Report'));
+      await waitFor('jsonpath={.status.databases[0].appliedGeneration}=2');
+      expect(await queued()).toEqual([2]);
+      await (store as KnexStore).database.knex('resource_groups').update({ max_queued: 9 });
+      // Any change of the resource has it looked at, without waiting for the next look of all.
+      await rig.kubectl(['annotate', 'rgc', 'groups', 'example.com/look=1']);
+      await waitFor('condition=Drift');
+      expect(await queued()).toEqual([9]);
+      await rig.apply('kubectl', manifest(2));
+      await until(async () => expect(await queued()).toEqual([2]));
+      const path = 'jsonpath={range .items[?(@.action=="SetDrift")]}{.reason} {.type} {.note}{"\\n"}{end}';
+      await until(async () => {
+        const events = (await rig.kubectl(['get', 'events.events.k8s.io', '-o', path])).trim().split('\n');
+        expect(events).toContainEqual(
+          expect.stringMatching(/^DriftChanged Warning Drift=True: .* a has maxQueued 9, not 2; put it back/),
+        );
+        expect(events).toContainEqual(
+          expect.stringMatching(/^DriftRepaired Warning Drift=False: .* a has maxQueued 9, not 2; put right/),
+        );
+      });
+      await rig.kubectl(['delete', 'rgc', 'groups', '--wait=false']);
+      await until(async () => expect(await queued()).toEqual([]));
+    } finally {
+      await rig.stop();
+      await server.dispose();
+    }
+  });
 
   test('a cluster that flaps has an Event for each transition', async () => {
     const { table } = await rig.startOperator();

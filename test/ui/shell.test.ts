@@ -108,7 +108,7 @@ const places: readonly (readonly [
 ];
 
 /** How wide a window may be. Of two places that follow each other one is light, the other dark: the other way round at the next width. */
-const widths = [1440, 1280, 420] as const;
+const widths = [420, 1280] as const;
 
 describe.skipIf(!canBrowse)('the shell of the pages', () => {
   let rig: Rig;
