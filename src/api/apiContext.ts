@@ -7,7 +7,7 @@ import type { ExplainRequest } from '../gateway/analysis/explainRequest.ts';
 import type { RequestBodies } from '../gateway/bodies/requestBodies.ts';
 import type { ClusterChanges } from '../gateway/health/clusterChanges.ts';
 import type { KillResult } from '../gateway/ownership/engineKills.ts';
-import type { ReplaySettings } from '../gateway/replay/replayJob.ts';
+import type { ReplaySettings } from '../gateway/replay/recordedQuery.ts';
 import type { ReplayThread } from '../gateway/replay/replayThread.ts';
 import type { PublishedKey } from '../gateway/user/clusterTokens.ts';
 import type { Clock } from '../model/clock.ts';

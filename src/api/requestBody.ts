@@ -1,7 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { endWith, isUnfinished } from '../gateway/bodies/lastRequest.ts';
-import { announcedLength, memoryMessage, type RequestBodies } from '../gateway/bodies/requestBodies.ts';
+import {
+  announcedLength,
+  endWith,
+  isUnfinished,
+  memoryMessage,
+  type RequestBodies,
+} from '../gateway/bodies/requestBodies.ts';
 import { GatewayError } from '../model/errors.ts';
 import { exceededBound } from '../model/jsonShape.ts';
 

@@ -4,7 +4,7 @@ import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { parseDuration } from '../config/units.ts';
 import { type DescribedRequest, parseDescribedRequest } from '../gateway/analysis/explainRequest.ts';
 import { type ReplayReport, replayHistory } from '../gateway/replay/historyReplay.ts';
-import type { ReplayTarget } from '../gateway/replay/replayJob.ts';
+import type { ReplayTarget } from '../gateway/replay/recordedQuery.ts';
 import { ROUTING_RULE, type RoutingRule } from '../kinds/routingRule/spec.ts';
 import { type ProductNames, productNames } from '../model/names.ts';
 import { isRecord } from '../model/record.ts';

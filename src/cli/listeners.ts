@@ -10,9 +10,11 @@ import {
   createGatewayServer,
   createSecureGatewayServer,
   type GatewayServerOptions,
+  hostCheck,
+  type Origins,
   type ServerLimits,
+  sideByHost,
 } from '../gateway/server/gatewayServer.ts';
-import { hostCheck, type Origins, sideByHost } from '../gateway/server/requestChecks.ts';
 import type { TlsWatch } from '../gateway/tls/tlsFiles.ts';
 import { GatewayError } from '../model/errors.ts';
 import { productNames } from '../model/names.ts';

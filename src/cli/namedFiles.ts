@@ -9,7 +9,6 @@ import { openNameRules, openUserMapping } from '../gateway/user/userMapping.ts';
 import { GatewayError } from '../model/errors.ts';
 import { productNames } from '../model/names.ts';
 import { parseJdbcUrl } from '../store/jdbcUrl.ts';
-import { signingKeySettings } from './gateway/identity.ts';
 import { databaseSettings, incomingTlsFiles, outgoingTlsFiles } from './settings.ts';
 
 /**
@@ -24,7 +23,7 @@ export async function namedFileProblems(config: GatewayConfig, environment: Envi
   ];
   const ldap = ldapServers(environment);
   const { authentication, authorization } = config;
-  const tokenKeys = signingKeySettings(config);
+  const tokenKeys = config.clientCertificateJwtAuthentication;
   const reads: readonly (() => unknown)[] = [
     ...tlsFiles.map((files) => async () => files === null || tlsMaterial(files, await readTlsFiles(files))),
     () => {

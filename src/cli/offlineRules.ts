@@ -1,6 +1,7 @@
 import { readFile, stat } from 'node:fs/promises';
 import { pino } from 'pino';
 import {
+  analyzableRequest,
   type DescribedRequest,
   describedRuleRequest,
   parseDescribedRequest,
@@ -185,16 +186,16 @@ export function offlineRequests(
   analyzeRequest: boolean,
   { statementPaths = [STATEMENT_PATH], mapping = null }: OfflineReading = {},
 ): (description: DescribedRequest) => RuleRequest {
+  const analyze = requestAnalysis({ names, maxBodySize: 1_000_000, clientsUseV2Format: false, cacheBytes: 0 });
   const reader = {
     ...{ names, statementPaths, analyzeRequest },
-    analyze: requestAnalysis({ names, maxBodySize: 1_000_000, clientsUseV2Format: false, cacheBytes: 0 }),
     userOf: localUsers(userSettings, { names, clock: systemClock, logger: pino({ level: 'silent' }) }),
     ...(mapping !== null && {
       mapped: (user: RequestUser) => mapping.of(user),
       mappedName: (name: string) => mapping.ofName(name),
     }),
   };
-  return (description) => describedRuleRequest(description, reader);
+  return (description) => describedRuleRequest(description, reader, analyze(analyzableRequest(description, reader)));
 }
 
 /** Checks a described request; ends the command with its mistakes. */

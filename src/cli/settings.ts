@@ -7,10 +7,9 @@ import type { ExternalRulesOptions } from '../gateway/external/externalRules.ts'
 import type { CheckSettings } from '../gateway/health/checks.ts';
 import type { MonitorSettings } from '../gateway/health/healthMonitors.ts';
 import type { HandshakeCookieOptions } from '../gateway/pages/handshakeCookies.ts';
-import type { ReplaySettings } from '../gateway/replay/replayJob.ts';
+import type { ReplaySettings } from '../gateway/replay/recordedQuery.ts';
 import type { ClientCertificateMode } from '../gateway/server/gatewayServer.ts';
 import type { TlsFiles } from '../gateway/tls/tlsFiles.ts';
-import type { UpstreamOptions } from '../gateway/upstreams/upstreams.ts';
 import type { ClusterPolicy } from '../kinds/engineCluster/clusterPolicy.ts';
 import { ClusterAddresses } from '../model/clusterAddresses.ts';
 import { GroupBindings } from '../model/groupBindings.ts';
@@ -54,8 +53,7 @@ export function handshakeCookieOptions(
 ): HandshakeCookieOptions | null {
   const { enabled, cookieSigningSecret } = gatewayCookieConfiguration;
   if (!enabled || cookieSigningSecret === null) return null;
-  const { routingPaths, deletePaths, lifetime } = oauth2GatewayCookieConfiguration;
-  return { secret: cookieSigningSecret, prefix: stickyCookiePrefix, routingPaths, deletePaths, lifetime };
+  return { ...oauth2GatewayCookieConfiguration, secret: cookieSigningSecret, prefix: stickyCookiePrefix };
 }
 
 type Groups = GatewayConfig['routing']['groups'];
@@ -65,34 +63,16 @@ function byGroup<T>(groups: Groups, read: (group: Groups[string]) => T | null): 
   return new Map(values.filter((each): each is [string, T] => each[1] !== null));
 }
 
-/** Limits of the connections to clusters. */
-export function upstreamOptions(config: GatewayConfig): Omit<UpstreamOptions, 'tls'> {
-  const client = httpClientSettings(config, 'proxy');
-  return {
-    connections: client.maxConnectionsPerServer,
-    maxQueued: client.maxRequestsQueuedPerDestination,
-    connectTimeout: client.connectTimeout,
-    bodyTimeout: client.requestTimeout ?? 0,
-    idleTimeout: client.idleTimeout,
-    maxHeaderSize: config.serverConfig['http-server.max-response-header-size'],
-  };
-}
-
 /** Options of the external rules service, or null (docs/rules.md#an-external-rules-service). */
 export function externalRulesOptions(config: GatewayConfig): Omit<ExternalRulesOptions, 'ownCookies' | 'tls'> | null {
   const { rulesType, rulesEngineEnabled, rulesExternalConfiguration } = config.routingRules;
   const url = rulesExternalConfiguration.urlPath;
   if (rulesType !== 'EXTERNAL' || rulesEngineEnabled === false || url === null) return null;
-  const client = httpClientSettings(config, 'router');
   return {
+    ...httpClientSettings(config, 'router'),
     url,
     needsAnalysis: config.requestAnalyzerConfig.analyzeRequest,
-    connectTimeout: client.connectTimeout,
     requestTimeout: config.serverConfig['router.http-client.request-timeout'],
-    idleTimeout: client.idleTimeout,
-    connections: client.maxConnectionsPerServer,
-    maxQueued: client.maxRequestsQueuedPerDestination,
-    maxResponseSize: client.maxResponseContentLength,
     settings: config.routingRules.rulesExternalConfiguration,
   };
 }
@@ -106,10 +86,6 @@ export function checkSettings(config: GatewayConfig): CheckSettings {
   const { monitor, backendState } = config;
   return {
     ...monitor,
-    runningQueriesMetric: monitor.runningQueriesMetricName,
-    queuedQueriesMetric: monitor.queuedQueriesMetricName,
-    metricMinimums: monitor.metricMinimumValues,
-    metricMaximums: monitor.metricMaximumValues,
     forwardedProto: backendState?.xForwardedProtoHeader ?? false,
     maxResponse: httpClientSettings(config, 'monitor').maxResponseContentLength,
   };

@@ -1,6 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
+import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import type { Clock, Random } from '../model/clock.ts';
 import type { ProductNames } from '../model/names.ts';
 import type { RequestUser } from '../model/requestUser.ts';
@@ -15,14 +17,18 @@ import type { QueuedQueryRepository } from '../store/queuedQueryRepository.ts';
 import type { HistoryWriter, Store } from '../store/store.ts';
 import type { Admission } from './admission/admission.ts';
 import type { RequestAnalyzer } from './analysis/requestAnalyzer.ts';
-import { announcedLength, bodyRefusal, type RequestBodies } from './bodies/requestBodies.ts';
+import { announcedLength, type RequestBodies, tooLargeBody } from './bodies/requestBodies.ts';
 import { type GatewayResponses, OwnResponses, RefusalIds, respond } from './exchanges/ownResponses.ts';
 import { QueryRecorder } from './exchanges/queryRecorder.ts';
 import { ResponseHeaders } from './exchanges/responseHeaders.ts';
-import { ownCookieNames } from './headers/cookies.ts';
-import { ForwardedCheck, type ForwardedHeadersObservation } from './headers/forwardedCheck.ts';
-import { ProtocolHeaders } from './headers/protocolHeaders.ts';
-import { RequestHeaders, type TrustPeer } from './headers/requestHeaders.ts';
+import { ownCookieNames, ProtocolHeaders } from './headers/protocolHeaders.ts';
+import {
+  ForwardedCheck,
+  type ForwardedHeadersObservation,
+  RequestHeaders,
+  type TrustPeer,
+} from './headers/requestHeaders.ts';
+import type { HealthMonitors } from './health/healthMonitors.ts';
 import { DataPlaneMetrics, type RequestKind } from './metrics/dataPlaneMetrics.ts';
 import type { QueryOutcomes } from './outcomes/queryOutcomes.ts';
 import { ClusterKeys } from './ownership/clusterKeys.ts';
@@ -50,17 +56,12 @@ import type { CertificateIdentities } from './user/clusterTokens.ts';
 import type { MappedUsers } from './user/userMapping.ts';
 
 /** Settings of the data plane; times in milliseconds, sizes in bytes. */
-export interface DataPlaneSettings extends ChoiceSettings {
-  readonly asyncTimeout: number;
-  readonly forwardedHeadersEnabled: boolean;
-  readonly retrySubmissions: 'untilAnswered' | 'untilSent';
-  readonly statementErrors: 'protocol' | 'http';
-  readonly explainHeader: boolean;
+export interface DataPlaneSettings
+  extends ChoiceSettings,
+    Omit<GatewayConfig['routing'], keyof ChoiceSettings | 'groups'>,
+    Pick<GatewayConfig, 'includeClusterHostInResponse'> {
   /** True if errors of the external rules service are the client's response. */
   readonly propagateErrors: boolean;
-  /** True if a query ends with the client that polls it. */
-  readonly cancelQueryOnDisconnect: boolean;
-  readonly includeClusterHostInResponse: boolean;
   /** `requestAnalyzerConfig.maxBodySize`; submissions are buffered up to this, and at least up to 1 MB. */
   readonly maxAnalyzedBody: number;
   readonly maxBodySize: number;
@@ -68,10 +69,6 @@ export interface DataPlaneSettings extends ChoiceSettings {
   readonly clientStallTimeout: number;
   /** Time of rejected connections after which a query's cluster counts as gone. */
   readonly ownerGoneAfter: number;
-  /** `routing.ownerTakeover`: time without a sign of life after which another cluster may own a cluster's query ids. */
-  readonly ownerTakeover: number;
-  /** `routing.askClusters`: how clusters are asked for queries that no one knows. */
-  readonly askClusters: 'coordinatorId' | 'off';
   readonly logQueryText: boolean;
   /** True if queries are recorded (`dataStore.queryHistoryEnabled`). */
   readonly historyEnabled: boolean;
@@ -120,11 +117,7 @@ export interface DataPlaneDependencies {
   readonly clock: Clock;
   readonly random: Random;
   /** Takes what real requests find out about clusters. */
-  readonly reports: {
-    connectionFailed(cluster: string, proxyTo: string, reason: string): void;
-    /** A request on a statement path got a response 5xx or none; how many in a row by now. */
-    serverFailed(cluster: string, proxyTo: string, reason: string, inARow: number): void;
-  };
+  readonly reports: Pick<HealthMonitors, 'connectionFailed' | 'serverFailed'>;
   /** Takes changes of whether a cluster honours forwarded headers. */
   readonly onObservation: (observation: ForwardedHeadersObservation) => void;
 }
@@ -156,32 +149,7 @@ export interface DataPlaneOptions {
 }
 
 /** Parts that all requests share, except those that are made of these. */
-export interface SharedParts extends DataPlaneDependencies {
-  readonly settings: DataPlaneSettings;
-  readonly enginePages: EnginePagesMode;
-  readonly upstreams: Upstreams;
-  readonly chooser: ClusterChooser;
-  readonly router: GroupRouter;
-  readonly metrics: DataPlaneMetrics;
-  readonly refusalIds: RefusalIds;
-  readonly headers: RequestHeaders;
-  /** Which lines of a cluster's response the client gets. */
-  readonly responseHeaders: ResponseHeaders;
-  readonly keys: ClusterKeys;
-  /** Cookies of OAuth2 logins; null unless they are used. */
-  readonly handshakes: HandshakeCookies | null;
-  /** Identity of certificate users for clusters; null: clients' headers are forwarded. */
-  readonly identities: CertificateIdentities | null;
-  /** Audiences of service account tokens that clusters do not get; null: they get all. */
-  readonly localAudiences: readonly string[] | null;
-  readonly stickiness: Stickiness;
-  readonly transactions: Transactions;
-  /** Reports clusters that respond with query ids of others. */
-  readonly ownership: OwnershipReport;
-  /** Asks clusters for queries that no one knows. */
-  readonly search: CoordinatorSearch;
-  readonly forwardedCheck: ForwardedCheck;
-}
+export type SharedParts = ReturnType<typeof composeShared>;
 
 /** Parts that all requests share. */
 export interface DataPlaneParts extends SharedParts {
@@ -193,7 +161,7 @@ export interface DataPlaneParts extends SharedParts {
 export type ExchangeParts = Omit<DataPlaneParts, 'responses'> & { readonly responses: GatewayResponses };
 
 /** Makes the parts of the data plane: the one place that knows all of them. */
-export function composeParts(dependencies: DataPlaneDependencies, options: DataPlaneOptions): DataPlaneParts {
+function composeShared(dependencies: DataPlaneDependencies, options: DataPlaneOptions) {
   const { settings, handshakeCookies, certificates, ownCookies } = options;
   const { names, table, clock, logger, registry, store, random, tracing, admission, externalRules } = dependencies;
   const { defaultRoutingGroup, propagateErrors, ownerTakeover } = settings;
@@ -201,7 +169,7 @@ export function composeParts(dependencies: DataPlaneDependencies, options: DataP
   const upstreams = new Upstreams(options.upstream, clock);
   const refusalIds = new RefusalIds(clock, random);
   const keys = new ClusterKeys(table);
-  const shared: SharedParts = {
+  return {
     ...dependencies,
     settings,
     enginePages: options.enginePages,
@@ -225,8 +193,11 @@ export function composeParts(dependencies: DataPlaneDependencies, options: DataP
       options.enginePages !== 'proxy',
     ),
     keys,
+    /** Cookies of OAuth2 logins; null unless they are used. */
     handshakes: handshakeCookies === null ? null : new HandshakeCookies(handshakeCookies, keys, clock),
+    /** Identity of certificate users for clusters; null: clients' headers are forwarded. */
     identities: certificates?.identities ?? null,
+    /** Audiences of service account tokens that clusters do not get; null: they get all. */
     localAudiences: options.localAudiences ?? null,
     stickiness: new Stickiness({ ...dependencies, upstreams }, ownerTakeover, options.stickiness),
     transactions: new Transactions(names, store.transactions, logger, clock, options.stickiness, (queryId, id) =>
@@ -236,7 +207,6 @@ export function composeParts(dependencies: DataPlaneDependencies, options: DataP
     search: new CoordinatorSearch(table, upstreams, clock),
     forwardedCheck: new ForwardedCheck(clock, dependencies.onObservation),
   };
-  return { ...shared, responses: new OwnResponses(shared), recorder: new QueryRecorder(shared) };
 }
 
 /** Keeps submissions that wait, and serves the requests for them. */
@@ -290,7 +260,8 @@ export class DataPlane {
   #queueStop: Promise<void> | null = null;
 
   constructor(dependencies: DataPlaneDependencies, options: DataPlaneOptions) {
-    const parts = composeParts(dependencies, options);
+    const shared = composeShared(dependencies, options);
+    const parts = { ...shared, responses: new OwnResponses(shared), recorder: new QueryRecorder(shared) };
     this.#parts = parts;
     this.#certificates = options.certificates;
     this.#paths = new ProxiedPaths(options);
@@ -396,7 +367,7 @@ export class DataPlane {
   async close(timeoutMs: number): Promise<void> {
     const { clock, upstreams, stickiness, transactions } = this.#parts;
     const deadline = clock.monotonic() + timeoutMs;
-    while (upstreams.inFlight > 0 && clock.monotonic() < deadline) await delay(20);
+    while (upstreams.inFlight > 0 && clock.monotonic() < deadline) await pause(20);
     for (const timer of this.#timers.splice(0)) clearInterval(timer);
     await (this.#queueStop ?? this.#queue?.queue.stop());
     this.#queue?.remotePolls.stop();
@@ -420,10 +391,10 @@ export class DataPlane {
       respond(response, 200, ['allow', clusterKey === null ? ALLOWED_METHODS : KEYED_METHODS], '');
       return;
     }
-    const { bodies, settings, responses } = this.#parts;
+    const { settings, responses } = this.#parts;
     const announced = method === 'GET' || method === 'HEAD' ? null : announcedLength(request);
     if (announced !== null && announced > settings.maxBodySize) {
-      responses.reject(proxied, bodyRefusal('body_too_large', bodies.memory, settings.maxBodySize));
+      responses.reject(proxied, tooLargeBody(settings.maxBodySize));
       return;
     }
     const id = method === 'POST' ? null : recognizeQueryId(this.#paths, proxied.pathKind, target.path, target.query);
@@ -471,10 +442,4 @@ const starting = toRefusal(
 function kindOf(pathKind: ProxiedRequest['pathKind'], isSubmission: boolean): RequestKind {
   if (isSubmission) return 'submission';
   return pathKind === 'statement' ? 'follow_up' : pathKind;
-}
-
-function delay(milliseconds: number): Promise<void> {
-  return new Promise((resolve) => {
-    setTimeout(resolve, milliseconds);
-  });
 }

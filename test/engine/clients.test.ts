@@ -35,9 +35,9 @@ import {
 
 /** The metrics that METRICS asks for with `protocol.productName: Trino`. */
 const trinoMetrics = {
-  runningQueriesMetric: 'trino_execution_name_QueryManager_RunningQueries',
-  queuedQueriesMetric: 'trino_execution_name_QueryManager_QueuedQueries',
-  metricMinimums: { trino_metadata_name_DiscoveryNodeManager_ActiveNodeCount: 1 },
+  runningQueriesMetricName: 'trino_execution_name_QueryManager_RunningQueries',
+  queuedQueriesMetricName: 'trino_execution_name_QueryManager_QueuedQueries',
+  metricMinimumValues: { trino_metadata_name_DiscoveryNodeManager_ActiveNodeCount: 1 },
 };
 
 /** Runs a query whose results are spooled, and gives its segments back. */

@@ -4,6 +4,7 @@ import { Registry } from 'prom-client';
 import { serverLimits } from '../../src/cli/listeners.ts';
 import { dataPlaneSettings, deletionGuard, historySettings } from '../../src/cli/settings.ts';
 import type { GatewayConfig } from '../../src/config/gatewayConfig.ts';
+import { httpClientSettings } from '../../src/config/httpClient.ts';
 import { parseConfig } from '../../src/config/loadConfig.ts';
 import type { RequestAnalyzer } from '../../src/gateway/analysis/requestAnalyzer.ts';
 import { RequestBodies } from '../../src/gateway/bodies/requestBodies.ts';
@@ -19,13 +20,14 @@ import { firstHeader } from '../../src/model/rawHeaders.ts';
 import { noUser, type RequestUser } from '../../src/model/requestUser.ts';
 
 /** The configuration of a gateway without a configuration file. */
-function defaultConfig(): GatewayConfig {
+function readDefaults(): GatewayConfig {
   const loaded = parseConfig('', {});
   if ('problems' in loaded) throw new Error(JSON.stringify(loaded.problems));
   return loaded.config;
 }
 
-const config = defaultConfig();
+export const defaultConfig = readDefaults();
+const config = defaultConfig;
 
 const noMaterial: TlsMaterial = { context: {}, chain: [] };
 
@@ -34,6 +36,8 @@ export const defaultDataPlaneSettings = dataPlaneSettings(config);
 export const defaultHistorySettings = historySettings(config);
 /** `server.maxApiBodySize`. */
 export const defaultApiBodyLimit = config.server.maxApiBodySize;
+/** Settings of the connections to clusters. */
+export const defaultUpstream = { ...httpClientSettings(config, 'proxy'), maxHeaderSize: 65_536 };
 export const defaultDeletionGuard = deletionGuard(config);
 
 /** TLS toward servers without files and settings of their own: certificates are verified as Node.js does. */

@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerOptions, ty
 import type { AddressInfo } from 'node:net';
 import { type Logger, pino } from 'pino';
 import { Registry } from 'prom-client';
+import { httpClientSettings } from '../../src/config/httpClient.ts';
 import { type Admission, admitAll } from '../../src/gateway/admission/admission.ts';
 import type { RequestAnalyzer } from '../../src/gateway/analysis/requestAnalyzer.ts';
 import type { RequestBodies } from '../../src/gateway/bodies/requestBodies.ts';
@@ -13,7 +14,7 @@ import {
   type QueueOptions,
 } from '../../src/gateway/dataPlane.ts';
 import { ExternalRulesClient, type ExternalRulesOptions } from '../../src/gateway/external/externalRules.ts';
-import type { ForwardedHeadersObservation } from '../../src/gateway/headers/forwardedCheck.ts';
+import type { ForwardedHeadersObservation } from '../../src/gateway/headers/requestHeaders.ts';
 import type { RunningQueries } from '../../src/gateway/ownership/runningQueries.ts';
 import { createGatewayServer, type GatewayServerOptions } from '../../src/gateway/server/gatewayServer.ts';
 import type { Tracing } from '../../src/gateway/tracing/openTelemetry.ts';
@@ -25,9 +26,11 @@ import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
 import type { RuleSet } from '../../src/rules/decision.ts';
 import type { QueryRecord, Store } from '../../src/store/store.ts';
 import {
+  defaultConfig,
   defaultDataPlaneOptions,
   defaultDataPlaneSettings,
   defaultServerOptions,
+  defaultUpstream,
   headerUserAnalyzer,
   unlimitedBodies,
   unwatchedOutcomes,
@@ -82,12 +85,13 @@ export const defaultExternalRules: Omit<ExternalRulesOptions, 'url'> = {
   needsAnalysis: false,
   ownCookies: [],
   tls: verifyingTls,
+  ...httpClientSettings(defaultConfig, 'router'),
   connectTimeout: 10_000,
   requestTimeout: 10_000,
   idleTimeout: 2_000,
-  connections: 16,
-  maxQueued: 16,
-  maxResponseSize: 65_536,
+  maxConnectionsPerServer: 16,
+  maxRequestsQueuedPerDestination: 16,
+  maxResponseContentLength: 65_536,
   settings: {
     excludeHeaders: [],
     sendHttpHeaders: true,
@@ -189,13 +193,14 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
       ...options.dataPlane,
       stickiness: { ...defaultDataPlaneOptions.stickiness, ...options.stickiness },
       upstream: {
+        ...defaultUpstream,
         tls: verifyingTls,
-        connections: 64,
-        maxQueued: 64,
+        maxConnectionsPerServer: 64,
+        maxRequestsQueuedPerDestination: 64,
         connectTimeout: 2_000,
-        bodyTimeout: 10_000,
+        requestTimeout: 10_000,
         idleTimeout: 4_000,
-        maxHeaderSize: 65_536,
+
         ...options.upstream,
       },
       settings: { ...defaultDataPlaneSettings, ...options.settings },

@@ -1,31 +1,23 @@
 import { ldapServers } from '../../api/auth/openAuthentication.ts';
-import type { GatewayConfig } from '../../config/gatewayConfig.ts';
 import { httpClientSettings } from '../../config/httpClient.ts';
 import type { HttpClient } from '../../config/schema/serverConfig.ts';
 import { trustPeers } from '../../gateway/headers/requestHeaders.ts';
-import { AddressGuard } from '../../gateway/tls/addressGuard.ts';
-import { ClusterTls, clusterAtOrigin, type ServerAt } from '../../gateway/tls/clusterTls.ts';
+import { AddressGuard, ClusterTls, clusterAtOrigin, type ServerAt } from '../../gateway/tls/clusterTls.ts';
 import { type TlsMetrics, type TlsUse, type TlsWatch, watchTls } from '../../gateway/tls/tlsFiles.ts';
 import { ClientCertificates } from '../../gateway/user/clientCertificates.ts';
-import {
-  CertificateIdentities,
-  openSigningKeys,
-  type SigningKeySettings,
-  type SigningKeys,
-} from '../../gateway/user/clusterTokens.ts';
+import { CertificateIdentities, openSigningKeys, type SigningKeys } from '../../gateway/user/clusterTokens.ts';
 import {
   certificateGroups,
   type GroupSource,
   headerGroups,
   ldapGroups,
   openGroupFile,
-  READ_TIMEOUT_MS,
   tokenClaimGroups,
   tokenReviewGroups,
   UserGroups,
   userInfoGroups,
 } from '../../gateway/user/groups/userGroups.ts';
-import { namesWithoutPrefix } from '../../gateway/user/requestIssuers.ts';
+import { namesWithoutPrefix } from '../../gateway/user/tokens.ts';
 import { followUserMapping, MappedUsers } from '../../gateway/user/userMapping.ts';
 import { type GroupSourceName, groupSourceNames } from '../../model/membership.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
@@ -110,35 +102,11 @@ export async function openClientCertificates(context: GatewayContext): Promise<C
   const header = name === null ? null : { name: names.ownHeader(name).toLowerCase(), isProxy };
   const users = new ClientCertificates(mapping, header, clock);
   const settings = config.clientCertificateJwtAuthentication;
-  const keySettings = signingKeySettings(config);
-  if (settings === null || keySettings === null) return { users, isRequired: false, identities: null, keys: null };
-  const keys = await openSigningKeys(keySettings, refreshTime, clock, logger);
+  if (settings === null) return { users, isRequired: false, identities: null, keys: null };
+  const keys = await openSigningKeys(settings, refreshTime, clock, logger);
   onClose(() => keys.stop());
-  const tokenSettings = {
-    principalClaim: settings.jwtPrincipalClaim,
-    issuer: settings.jwtIssuer === '' ? null : settings.jwtIssuer,
-    audiences: settings.jwtAudiences?.length === 0 ? null : settings.jwtAudiences,
-    clusterAudiences: settings.jwtClusterAudiences,
-    lifetime: settings.jwtLifetime,
-    hosts: settings.tokenHosts,
-  };
-  const { overrideTrinoUser } = settings;
-  const identities = new CertificateIdentities(tokenSettings, keys, overrideTrinoUser, names, clock, logger);
+  const identities = new CertificateIdentities(settings, keys, names, clock, logger);
   return { users, isRequired: settings.clientCertificateRequired, identities, keys };
-}
-
-/** Location of the keys of tokens for clusters, or null. */
-export function signingKeySettings({ clientCertificateJwtAuthentication }: GatewayConfig): SigningKeySettings | null {
-  if (clientCertificateJwtAuthentication === null) return null;
-  const { jwtSigningKeyPair, jwtKeyId, jwtLifetime, jwtPublishAhead, jwtPublishedKeys } =
-    clientCertificateJwtAuthentication;
-  return {
-    ...jwtSigningKeyPair,
-    publishedKeys: jwtPublishedKeys,
-    keyId: jwtKeyId === '' ? null : jwtKeyId,
-    publishAhead: jwtPublishAhead,
-    lifetime: jwtLifetime,
-  };
 }
 
 /**
@@ -194,7 +162,7 @@ async function openGroupSource(
     return ldapGroups((user) => server.groupsOf(user, search), settings, clock, logger);
   }
   if (file === null) return null;
-  const source = await openGroupFile({ ...file, keepLastKnown, readTimeout: READ_TIMEOUT_MS }, clock, logger);
+  const source = await openGroupFile(file, keepLastKnown, clock, logger);
   onClose(() => source.stop());
   return source;
 }

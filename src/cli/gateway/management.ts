@@ -9,7 +9,7 @@ import { requestExplanation } from '../../gateway/analysis/explainRequest.ts';
 import type { RequestBodies } from '../../gateway/bodies/requestBodies.ts';
 import type { DataPlane } from '../../gateway/dataPlane.ts';
 import type { ExternalRulesClient } from '../../gateway/external/externalRules.ts';
-import { routingReadinessOf } from '../../gateway/health/routingReadiness.ts';
+import { routingReadinessOf } from '../../gateway/health/clusterChanges.ts';
 import { ReplayThread } from '../../gateway/replay/replayThread.ts';
 import type { UserGroups } from '../../gateway/user/groups/userGroups.ts';
 import { localUsers } from '../../gateway/user/userExtractor.ts';

@@ -13,8 +13,8 @@ import { QueueMetrics } from '../../gateway/admission/queueMetrics.ts';
 import type { RequestBodies } from '../../gateway/bodies/requestBodies.ts';
 import { DataPlane, type QueueOptions } from '../../gateway/dataPlane.ts';
 import { ExternalRulesClient } from '../../gateway/external/externalRules.ts';
-import type { CredentialsRejection } from '../../gateway/health/checkCredentials.ts';
 import { CheckClient, healthChecks } from '../../gateway/health/checks.ts';
+import type { CredentialsRejection } from '../../gateway/health/healthCheck.ts';
 import { HealthMonitors } from '../../gateway/health/healthMonitors.ts';
 import type { RunningQueries } from '../../gateway/ownership/runningQueries.ts';
 import { defaultStickinessOptions } from '../../gateway/ownership/stickiness.ts';
@@ -32,7 +32,6 @@ import {
   externalRulesOptions,
   handshakeCookieOptions,
   monitorSettings,
-  upstreamOptions,
 } from '../settings.ts';
 import type { Control, GatewayContext, Storage } from './context.ts';
 import type { CallerIdentity } from './management.ts';
@@ -113,7 +112,11 @@ export async function openDataPlane(
       ownCookies: ownCookies(names),
       handshakeCookies: handshakeCookieOptions(config, names),
       enginePages: config.server.enginePages ?? 'proxy',
-      upstream: { ...upstreamOptions(config), tls },
+      upstream: {
+        ...httpClientSettings(config, 'proxy'),
+        maxHeaderSize: config.serverConfig['http-server.max-response-header-size'],
+        tls,
+      },
       stickiness: defaultStickinessOptions,
       settings: dataPlaneSettings(config),
     },

@@ -1,17 +1,11 @@
 import { type Static, Type } from 'typebox';
 import { GatewayError } from '../../model/errors.ts';
-import type { Membership } from '../../model/membership.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { headerValues, type RawHeaders } from '../../model/rawHeaders.ts';
-import type { NameMapping, RequestUser } from '../../model/requestUser.ts';
+import type { RequestUser } from '../../model/requestUser.ts';
 import { compileCheck } from '../../model/validation.ts';
 import type { HasCapacity } from '../../routing/clusterChoice.ts';
-import {
-  explainRouting,
-  type RoutingExplanation,
-  routingOf,
-  type TransactionOwner,
-} from '../../routing/explanation.ts';
+import { explainRouting, routingOf, type TransactionOwner } from '../../routing/explanation.ts';
 import type { GroupDecision } from '../../routing/groupDecision.ts';
 import { GroupRouter } from '../../routing/groupRouter.ts';
 import { transactionIdOf } from '../../routing/queryId.ts';
@@ -22,7 +16,7 @@ import { placedText, type RuleDraft } from '../../rules/compile/ruleDraft.ts';
 import { readValues } from '../../rules/decide/readValues.ts';
 import type { ReadCondition, RuleRequest, RuleSet, RuleTrace } from '../../rules/decision.ts';
 import type { RuleCompiler, TriedRule } from '../../rules/ruleCompiler.ts';
-import type { AnalyzableRequest, AnalyzeLongRequest, AnalyzeRequest } from '../../sql/analyzeRequest.ts';
+import type { AnalyzableRequest, AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
 import { isStatementPath } from '../../sql/statementPath.ts';
 import { ProtocolHeaders } from '../headers/protocolHeaders.ts';
@@ -70,12 +64,11 @@ export type DescribedRequest = Static<typeof DescribedRequest>;
 export const parseDescribedRequest = compileCheck(DescribedRequest);
 
 /** Converts descriptions to requests for rules, without network access. */
-export interface DescriptionReader<Analyze extends AnalyzeLongRequest = AnalyzeRequest> {
+interface DescriptionReader {
   readonly names: ProductNames;
   readonly statementPaths: readonly string[];
   /** `requestAnalyzerConfig.analyzeRequest`. */
   readonly analyzeRequest: boolean;
-  readonly analyze: Analyze;
   /** The user in header lines, without network access. */
   readonly userOf: (headers: RawHeaders) => RequestUser;
   /** Maps user names of header lines; default: unchanged. */
@@ -87,34 +80,25 @@ export interface DescriptionReader<Analyze extends AnalyzeLongRequest = AnalyzeR
   readonly identityHeaders?: readonly string[];
 }
 
-export function describedRuleRequest(description: DescribedRequest, reader: DescriptionReader): RuleRequest {
-  const { analyzable, ruleRequest } = describedParts(description, reader);
-  return ruleRequest(reader.analyze(analyzable));
-}
-
-/** The asynchronous variant for long statements. */
-export async function awaitedRuleRequest(
-  description: DescribedRequest,
-  reader: DescriptionReader<AnalyzeLongRequest>,
-): Promise<RuleRequest> {
-  const { analyzable, ruleRequest } = describedParts(description, reader);
-  return ruleRequest(await reader.analyze(analyzable));
-}
-
-interface DescribedParts {
-  readonly analyzable: AnalyzableRequest;
-  readonly ruleRequest: (properties: QueryProperties) => RuleRequest;
-}
-
-function describedParts(description: DescribedRequest, reader: DescriptionReader<AnalyzeLongRequest>): DescribedParts {
+/** A described request as its analysis reads it. */
+export function analyzableRequest(description: DescribedRequest, reader: DescriptionReader): AnalyzableRequest {
   const { method = 'POST', body = null } = description;
-  const [path = '/', ...query] = (description.path ?? '/v1/statement').split('?');
   const { lines: headers } = describedHeaders(description, reader.names);
+  return { method, isSubmission: isDescribedSubmission(description, reader), headers, body };
+}
+
+/** @param properties result of its analysis */
+export function describedRuleRequest(
+  description: DescribedRequest,
+  reader: DescriptionReader,
+  properties: QueryProperties,
+): RuleRequest {
+  const { method, isSubmission, headers } = analyzableRequest(description, reader);
+  const [path = '/', ...query] = (description.path ?? '/v1/statement').split('?');
   const lineOf = (name: string): string | null => headerValues(headers, name)[0] ?? null;
   const host = /^(\[[^\]]*\]|[^:]*)(?::([0-9]+))?$/.exec(lineOf('host') ?? 'localhost');
   const isForm = lineOf('content-type')?.toLowerCase().startsWith('application/x-www-form-urlencoded') === true;
-  const isSubmission = isDescribedSubmission(description, reader);
-  const ruleRequest = (properties: QueryProperties): RuleRequest => ({
+  return {
     method,
     path,
     query: query.length === 0 ? null : query.join('?'),
@@ -124,16 +108,15 @@ function describedParts(description: DescribedRequest, reader: DescriptionReader
     serverPort: Number(host?.[2] ?? 80),
     remoteAddr: description.remoteAddr ?? '127.0.0.1',
     remoteUser: null,
-    formBody: isForm ? body : null,
+    formBody: isForm ? (description.body ?? null) : null,
     isSubmission,
     user: reader.analyzeRequest ? describedUser(description, headers, reader) : null,
     queryProperties: reader.analyzeRequest ? properties : null,
-  });
-  return { analyzable: { method, isSubmission, headers, body }, ruleRequest };
+  };
 }
 
 /** Its header lines as the gateway reads them, and the conflict for which it would reject the request. */
-export function describedHeaders(
+function describedHeaders(
   { headers = {} }: DescribedRequest,
   names: ProductNames,
 ): { readonly lines: RawHeaders; readonly conflict: string | null } {
@@ -144,7 +127,7 @@ export function describedHeaders(
   return { lines, conflict };
 }
 
-export function isDescribedSubmission(
+function isDescribedSubmission(
   { method = 'POST', path = '/v1/statement' }: DescribedRequest,
   { statementPaths }: { readonly statementPaths: readonly string[] },
 ): boolean {
@@ -152,22 +135,19 @@ export function isDescribedSubmission(
 }
 
 /** The user of a described request: header lines are mapped, `user` only if `mapUser` is set. */
-export function describedUser(
-  description: DescribedRequest,
-  lines: RawHeaders,
-  reader: DescriptionReader<AnalyzeLongRequest>,
-): RequestUser {
+function describedUser(description: DescribedRequest, lines: RawHeaders, reader: DescriptionReader): RequestUser {
   const { groups } = description;
   const named = namedUser(description, lines, reader);
   if (named.rejection !== undefined) return named;
   if (groups === undefined) return reader.groupsOf?.(named, lines) ?? named;
-  return { ...withoutEvidence(named), membership: membershipOf([{ source: 'described', groups }]) };
+  const { user, userInfo, mapping } = named;
+  return { user, userInfo, ...(mapping && { mapping }), membership: membershipOf([{ source: 'described', groups }]) };
 }
 
 function namedUser(
   { user, mapUser = false }: DescribedRequest,
   lines: RawHeaders,
-  { userOf, mapped, mappedName }: DescriptionReader<AnalyzeLongRequest>,
+  { userOf, mapped, mappedName }: DescriptionReader,
 ): RequestUser {
   if (user === undefined) {
     const claimed = userOf(lines);
@@ -177,35 +157,7 @@ function namedUser(
   return user === null || !mapUser ? described : (mappedName?.(user) ?? described);
 }
 
-function withoutEvidence({ user, userInfo, mapping }: RequestUser): RequestUser {
-  return { user, userInfo, ...(mapping === undefined ? {} : { mapping }) };
-}
-
-export interface ExplainedRequest extends RoutingExplanation {
-  /** Conditions of evaluated rules: rules with an effect first, 50 at most. */
-  readonly conditions: readonly ReadCondition[];
-  /** The limits that it would wait for now, or null. */
-  readonly waitsFor: string | null;
-  readonly request: {
-    readonly isSubmission: boolean;
-    /** Null: none was recognized, or request analysis is disabled. */
-    readonly user: string | null;
-    /** Result of the user mapping; null if the user's name is not mapped. */
-    readonly userMapping: Pick<NameMapping, 'from'> | null;
-    /** Groups of the user, by source; null: no source of groups is configured, or request analysis is disabled. */
-    readonly groups: Membership['sources'] | null;
-    /** Null: request analysis is disabled. */
-    readonly query: {
-      readonly queryType: string;
-      readonly resourceGroupQueryType: string;
-      readonly tables: readonly string[];
-      readonly catalogs: readonly string[];
-      readonly schemas: readonly string[];
-      readonly errorMessage: string | null;
-    } | null;
-  };
-}
-
+/** Maximum number of conditions of evaluated rules: thousands would take seconds. */
 const MAX_CONDITIONS = 50;
 
 /** Admission checks for explanations; default: none. */
@@ -219,22 +171,8 @@ export interface ExplainedAdmission {
   }) => string | null;
 }
 
-export interface ExplainRequest {
-  /**
-   * Explains the current routing of a request.
-   * @param began the cluster of its transaction; null outside of known transactions
-   */
-  (description: DescribedRequest, began: TransactionOwner | null): Promise<ExplainedRequest>;
-  /**
-   * Explains it with one more rule, which replaces the rule with its name or is added; stores nothing.
-   * @throws GatewayError EG_MALFORMED (the rule does not compile), EG_IMPOSSIBLE (rules are disabled)
-   */
-  withRule(description: DescribedRequest, draft: RuleDraft, began: TransactionOwner | null): Promise<ExplainedRequest>;
-  /** Lower-case names of headers that identify a user, in addition to those of the protocol and of HTTP. */
-  readonly identityHeaders: readonly string[];
-  /** Id of the transaction of a described statement, or null. */
-  transactionOf(description: DescribedRequest): string | null;
-}
+/** Explains the current routing of requests. */
+export type ExplainRequest = ReturnType<typeof requestExplanation>;
 
 /**
  * Makes the explanation of described requests: the same steps as for a real one, with nothing sent and no one asked.
@@ -244,15 +182,16 @@ export interface ExplainRequest {
  */
 export function requestExplanation(
   table: RoutingTableHolder,
-  reader: DescriptionReader<AnalyzeLongRequest>,
+  reader: DescriptionReader & { readonly analyze: AnalyzeLongRequest },
   defaultGroup: string,
   tryRule: RuleCompiler['tryRule'],
   admission: ExplainedAdmission,
-): ExplainRequest {
+) {
   const chain = new GroupRouter(reader.names, defaultGroup);
   const transactionKey = reader.names.headerKey('Transaction-Id');
   const explained = async (description: DescribedRequest, current: RoutingTable, began: TransactionOwner | null) => {
-    const request = await awaitedRuleRequest(description, reader);
+    const properties = await reader.analyze(analyzableRequest(description, reader));
+    const request = describedRuleRequest(description, reader, properties);
     const routed = await routingOf(chain, request, current);
     const sender = describedUser(description, request.headers, reader);
     const { conflict } = describedHeaders(description, names);
@@ -271,7 +210,7 @@ export function requestExplanation(
     return { ...explanation, message, waitsFor: why, conditions, request: describe(request, sender) };
   };
   const { names, analyzeRequest } = reader;
-  /** Thousands of conditions would take seconds. */
+  /** Conditions of evaluated rules: rules with an effect first. */
   const conditionsRead = (rules: RuleSet | null, trace: readonly RuleTrace[], request: RuleRequest) => {
     const texts = new Map(rules?.conditions?.().map((each) => [`${each.origin}/${each.rule}`, each.condition]));
     const reached = trace.filter(({ outcome }) => outcome !== 'skipped');
@@ -283,12 +222,19 @@ export function requestExplanation(
       return [{ rule, origin, condition, values: readValues(condition, request, { names, analyzeRequest }) }];
     });
   };
+  /** @param began the cluster of its transaction; null outside of known transactions */
   const now = (description: DescribedRequest, began: TransactionOwner | null) =>
     explained(description, table.current, began);
   return Object.assign(now, {
+    /** Lower-case names of headers that identify a user, in addition to those of the protocol and of HTTP. */
     identityHeaders: (reader.identityHeaders ?? []).map((name) => names.ownHeader(name).toLowerCase()),
+    /**
+     * Explains it with one more rule, which replaces the rule with its name or is added; stores nothing.
+     * @throws GatewayError EG_MALFORMED (the rule does not compile), EG_IMPOSSIBLE (rules are disabled)
+     */
     withRule: async (description: DescribedRequest, draft: RuleDraft, began: TransactionOwner | null) =>
       await explained(description, { ...table.current, rules: triedRules(tryRule(draft)) }, began),
+    /** Id of the transaction of a described statement, or null. */
     transactionOf(description: DescribedRequest) {
       if (!isDescribedSubmission(description, reader)) return null;
       return transactionIdOf(headerValues(describedHeaders(description, names).lines, transactionKey)[0]);
@@ -311,26 +257,18 @@ function triedRules(tried: TriedRule | null): RuleSet {
   throw new GatewayError('EG_MALFORMED', placedText(problems), { problems, field: problems[0]?.field ?? 'rule' });
 }
 
-function describe(
-  { isSubmission, user, queryProperties }: RuleRequest,
-  { mapping }: RequestUser,
-): ExplainedRequest['request'] {
-  const groups = user?.membership?.sources ?? null;
-  const userMapping = mapping === undefined ? null : { from: mapping.from };
-  if (queryProperties === null) return { isSubmission, user: user?.user ?? null, userMapping, groups, query: null };
-  const { queryType, resourceGroupQueryType, tables, catalogs, schemas, errorMessage } = queryProperties;
+function describe({ isSubmission, user, queryProperties }: RuleRequest, { mapping }: RequestUser) {
   return {
     isSubmission,
     user: user?.user ?? null,
-    userMapping,
-    groups,
-    query: {
-      queryType,
-      resourceGroupQueryType,
-      tables: tables.map((parts) => parts.join('.')),
-      catalogs,
-      schemas,
-      errorMessage,
-    },
+    userMapping: mapping === undefined ? null : { from: mapping.from },
+    groups: user?.membership?.sources ?? null,
+    query: queryProperties === null ? null : describedQuery(queryProperties),
   };
+}
+
+function describedQuery(properties: QueryProperties) {
+  const { queryType, resourceGroupQueryType, tables, catalogs, schemas, errorMessage } = properties;
+  const names = { tables: tables.map((parts) => parts.join('.')), catalogs, schemas };
+  return { queryType, resourceGroupQueryType, ...names, errorMessage };
 }

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Membership, SourceGroups } from '../../model/membership.ts';
+import { headerValues } from '../../model/rawHeaders.ts';
 import type { RequestUser } from '../../model/requestUser.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
 import { MAX_QUERY_GROUPS } from '../../store/queryGroups.ts';
@@ -57,11 +58,5 @@ const inHeader = /kill(?:_|%5f)query|zstd/i;
 export function mayKillQuery(text: string, request: IncomingMessage, preparedKey: string): boolean {
   if (killQuery.test(text)) return true;
   if (!execute.test(text)) return false;
-  const raw = request.rawHeaders;
-  for (let index = 0; index < raw.length; index += 2) {
-    const name = raw[index] as string;
-    if (name.length !== preparedKey.length || name.toLowerCase() !== preparedKey) continue;
-    if (inHeader.test(raw[index + 1] as string)) return true;
-  }
-  return false;
+  return headerValues(request.rawHeaders, preparedKey).some((value) => inHeader.test(value));
 }

@@ -2,16 +2,20 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Dispatcher } from 'undici';
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import type { Refusal } from '../../routing/refusal.ts';
-import { bodyRefusal } from '../bodies/requestBodies.ts';
+import { BodyRelay, tooLargeBody } from '../bodies/requestBodies.ts';
 import type { ExchangeParts } from '../dataPlane.ts';
-import { writeClusterHead } from '../headers/clusterHead.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
-import { classify, isHeadTooLarge, isOwnFault } from '../upstreams/clusterError.ts';
 import { LentReads } from '../upstreams/clusterReads.ts';
-import type { Upstream } from '../upstreams/upstreams.ts';
-import { responseHeadTooLarge } from './exchangeRefusals.ts';
+import { classify, isHeadTooLarge, isOwnFault, type Upstream } from '../upstreams/upstreams.ts';
 import type { Destination, OutgoingRequest } from './outgoingRequests.ts';
-import { addedLines, addsLines, type RespondingCluster, type ResponseHeaders } from './responseHeaders.ts';
+import { responseHeadTooLarge } from './ownResponses.ts';
+import {
+  addedLines,
+  addsLines,
+  type RespondingCluster,
+  type ResponseHeaders,
+  writeClusterHead,
+} from './responseHeaders.ts';
 
 /** End of an exchange, for metrics and log; `cut`: the cluster's response broke off, and with it the client's. */
 export type ExchangeEnd = 'answered' | 'failed' | 'cut' | 'client_gone';
@@ -78,7 +82,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
   /** Status of the cluster's response; 0 before. */
   protected status = 0;
   /** True if the client's body is larger than `server.maxBodySize`. */
-  protected isBodyTooLarge = false;
+  #isBodyTooLarge = false;
   #state: State = 'idle';
   /** In state `holding`; null in all others. */
   #buffered: BufferedResponse | null = null;
@@ -98,6 +102,13 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
   /** True if the client still waits for a response, the cluster's or the gateway's. */
   protected get isAwaited(): boolean {
     return !this.#isFinal && !this.response.headersSent;
+  }
+
+  /** The body of the request on its way to a cluster. @param start what was read of it; null for nothing */
+  protected relay(start: Buffer | null): BodyRelay {
+    return new BodyRelay(this.proxied.request, start, this.parts.settings.maxBodySize, () => {
+      this.#isBodyTooLarge = true;
+    });
   }
 
   /** Gives the request to a cluster. May be called again after a failure. */
@@ -147,10 +158,10 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
 
   /** Notes a failed attempt, and rejects the request or continues. @param stage how far the attempt got */
   protected fail(error: Error, stage: AttemptStage): void {
-    const { bodies, settings, metrics, logger, reports } = this.parts;
+    const { settings, metrics, logger, reports } = this.parts;
     const { name: cluster, proxyTo } = this.destination();
-    if (this.isBodyTooLarge) {
-      this.reject(bodyRefusal('body_too_large', bodies.memory, settings.maxBodySize));
+    if (this.#isBodyTooLarge) {
+      this.reject(tooLargeBody(settings.maxBodySize));
       return;
     }
     const { type, reason } = classify(error, stage !== 'connecting');

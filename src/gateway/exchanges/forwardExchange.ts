@@ -5,23 +5,21 @@ import type { PickRequest } from '../../routing/clusterChooser.ts';
 import type { GroupDecision } from '../../routing/groupDecision.ts';
 import { toRefusal } from '../../routing/refusal.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
-import { bodyRefusal, hasBody } from '../bodies/requestBodies.ts';
+import { hasBody, noMemoryForBody } from '../bodies/requestBodies.ts';
 import type { ExchangeParts } from '../dataPlane.ts';
 import { movedOwner, ownerCluster, type QueryOwner } from '../ownership/queryOwner.ts';
 import type { Handshake } from '../pages/handshakeCookies.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
-import { isOwnFault, isReset } from '../upstreams/clusterError.ts';
-import type { Upstream } from '../upstreams/upstreams.ts';
+import { isOwnFault, isReset, type Upstream } from '../upstreams/upstreams.ts';
 import { type AttemptFailure, Exchange, type ExchangeEnd } from './exchange.ts';
-import { overloaded, ownerGone } from './exchangeRefusals.ts';
 import {
   chooseTarget,
   type Destination,
   type OutgoingRequest,
   outgoingRequest,
-  relayedBody,
   requestTo,
 } from './outgoingRequests.ts';
+import { overloaded, ownerGone } from './ownResponses.ts';
 import type { RespondingCluster } from './responseHeaders.ts';
 import { ResponseWatch } from './responseWatch.ts';
 
@@ -33,10 +31,7 @@ export abstract class ForwardExchange extends Exchange {
   /** @param decision how the request was routed; null for a follow-up */
   constructor(parts: ExchangeParts, proxied: ProxiedRequest, decision: GroupDecision | null) {
     super(parts, proxied);
-    const onTooLarge = () => {
-      this.isBodyTooLarge = true;
-    };
-    const body = hasBody(proxied.request) ? relayedBody(parts, proxied, null, onTooLarge) : null;
+    const body = hasBody(proxied.request) ? this.relay(null) : null;
     this.outgoing = outgoingRequest(parts, proxied, decision, body);
   }
 
@@ -44,10 +39,10 @@ export abstract class ForwardExchange extends Exchange {
   protected abstract onClusterFailure(failure: AttemptFailure): void;
 
   start(upstream: Upstream): void {
-    const { bodies, settings } = this.parts;
+    const { bodies } = this.parts;
     const { request, response } = this.proxied;
     if (this.outgoing.body === null || bodies.relay(request, response)) this.sendTo(upstream);
-    else this.reject(bodyRefusal('request_memory', bodies.memory, settings.maxBodySize));
+    else this.reject(noMemoryForBody(bodies));
   }
 
   /** Sends the request to an upstream, also after another one failed, unless too many wait there. */
@@ -102,9 +97,7 @@ export interface OtherRoute {
   readonly handshake: Handshake | null;
 }
 
-export function anybody({ request }: ProxiedRequest): PickRequest {
-  return { user: null, headers: request.rawHeaders };
-}
+export const anybody = ({ request }: ProxiedRequest): PickRequest => ({ user: null, headers: request.rawHeaders });
 
 /** A request that is neither a submission nor about a query. The next cluster takes it where one cannot be connected to. */
 export class OtherExchange extends ForwardExchange {

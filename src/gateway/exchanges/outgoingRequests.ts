@@ -1,13 +1,13 @@
 import type { Readable } from 'node:stream';
-import { firstHeader, headerValues, isHeader } from '../../model/rawHeaders.ts';
+import { firstHeader, headerValues } from '../../model/rawHeaders.ts';
 import { type ChoiceStep, explainNoCluster, type HasCapacity } from '../../routing/clusterChoice.ts';
 import type { PickRequest } from '../../routing/clusterChooser.ts';
 import { type GroupDecision, setHeadersOf } from '../../routing/groupDecision.ts';
 import { type Refusal, toRefusal } from '../../routing/refusal.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
 import { type StoredChoice, toStoredChoice } from '../../routing/storedDecision.ts';
-import { BodyRelay } from '../bodies/bodyRelay.ts';
 import type { ExchangeParts } from '../dataPlane.ts';
+import { linesWithout } from '../headers/requestHeaders.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import type { Upstream } from '../upstreams/upstreams.ts';
 import { headerText } from '../user/clusterTokens.ts';
@@ -100,20 +100,6 @@ export function outgoingRequest(
 }
 
 /**
- * The body of a request on its way to a cluster.
- * @param start what was read of it; null for nothing
- * @param onTooLarge called if the body is too large
- */
-export function relayedBody(
-  { settings }: ExchangeParts,
-  { request }: ProxiedRequest,
-  start: Buffer | null,
-  onTooLarge: () => void,
-): BodyRelay {
-  return new BodyRelay(request, start, settings.maxBodySize, onTooLarge);
-}
-
-/**
  * A request as one cluster gets it: with a token of the user, its key as a path prefix if its URLs need it, and the trace.
  * @param isSubmission true for a new query
  */
@@ -143,10 +129,8 @@ export function requestTo(
 /** The lines without a token of a service account that only the gateway may use. */
 function withoutLocalToken(raw: readonly string[], lines: string[], audiences: readonly string[]): string[] {
   const values = headerValues(raw, 'authorization');
-  if (!values.some((value) => holdsServiceAccountToken(value, audiences))) return lines;
-  return lines.flatMap((name, index) =>
-    index % 2 === 0 && !isHeader(name, 'authorization') ? [name, lines[index + 1] as string] : [],
-  );
+  const isHeld = values.some((value) => holdsServiceAccountToken(value, audiences));
+  return isHeld ? linesWithout(lines, new Set(['authorization'])) : lines;
 }
 
 /** The user's name in addition to the header lines that rules set, which count where they name a user themselves. */

@@ -1,6 +1,6 @@
 import type { Membership } from '../../model/membership.ts';
 import type { ProductNames } from '../../model/names.ts';
-import { firstHeader, headerValues, type RawHeaders } from '../../model/rawHeaders.ts';
+import { firstHeader, headerValues } from '../../model/rawHeaders.ts';
 import type { NameMapping, RequestUser } from '../../model/requestUser.ts';
 import { type ChoiceStep, stepsText } from '../../routing/clusterChoice.ts';
 import type { ExternalResponse, GroupDecision } from '../../routing/groupDecision.ts';
@@ -27,12 +27,12 @@ import {
   type RuleRequest,
   type RuleSet,
 } from '../../rules/decision.ts';
+import type { QuerySlots } from '../admission/admission.ts';
 import { queryGroups } from '../analysis/requestAnalyzer.ts';
 import type { BodyStart } from '../bodies/requestBodies.ts';
 import type { SharedParts } from '../dataPlane.ts';
 import type { QueryFacts, RejectedQuery } from '../outcomes/queryOutcomes.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
-import { type Submission, waitNote } from './submission.ts';
 
 /** Longest value that is kept, characters. */
 const MAX_VALUE_LENGTH = 256;
@@ -59,69 +59,8 @@ const SECRET =
   /auth|cookie|credential|passw|secret|token|signature|assertion|api-?key|private|jwt|session-?id|ssl|client-cert|prepared-statement/;
 
 /** True if a header may hold a secret. @param name in lower case */
-export function isSecretHeader(name: string): boolean {
+function isSecretHeader(name: string): boolean {
   return SECRET.test(name);
-}
-
-export interface StorableRequest {
-  readonly headers: RawHeaders;
-  readonly path: string;
-  /** Null: there is no query string. */
-  readonly query: string | null;
-  readonly body: BodyStart;
-}
-
-/**
- * Stored data of a request for the replay of rules (docs/rules.md#impact): a few protocol headers, and headers that
- * active rules read by name. Never a header that may contain a secret.
- */
-export class RequestFacts {
-  readonly #ofProtocol: readonly string[];
-  readonly #preparedKey: string;
-  readonly #ofRules = new WeakMap<RuleSet, readonly string[]>();
-
-  constructor(names: ProductNames) {
-    this.#ofProtocol = recordedHeaders(names);
-    this.#preparedKey = names.headerKey('Prepared-Statement');
-  }
-
-  /** @param rules those active; null for none */
-  of({ headers, path, query, body }: StorableRequest, rules: RuleSet | null): StoredRequest {
-    const values: Record<string, string | null> = {};
-    const unkept: string[] = [];
-    const keep = (name: string, isNotedWhereAbsent: boolean): void => {
-      const [value, ...further] = headerValues(headers, name);
-      if (value === undefined) {
-        if (isNotedWhereAbsent) values[name] = null;
-      } else if (further.length > 0 || value.length > MAX_VALUE_LENGTH) unkept.push(name);
-      else values[name] = value;
-    };
-    for (const name of this.#ofProtocol) keep(name, false);
-    for (const name of rules === null ? [] : this.#readBy(rules)) keep(name, true);
-    if (firstHeader(headers, this.#preparedKey) !== undefined) unkept.push(this.#preparedKey);
-    if (query !== null) unkept.push('query string');
-    const contentType = firstHeader(headers, 'content-type')?.toLowerCase() ?? '';
-    if (contentType.startsWith('application/x-www-form-urlencoded')) unkept.push('form');
-    const isOtherText = contentType.includes('charset') && !/charset\s*=\s*"?utf-?8/.test(contentType);
-    return {
-      text: body.complete ? body.text.length : null,
-      headers: values,
-      ...(unkept.length === 0 && !isOtherText ? {} : { unkept: isOtherText ? [...unkept, 'text'] : unkept }),
-      ...(rules?.version === undefined ? {} : { rules: rules.version }),
-      ...(path === STATEMENT_PATH ? {} : { path: path.slice(0, MAX_VALUE_LENGTH) }),
-    };
-  }
-
-  #readBy(rules: RuleSet): readonly string[] {
-    let names = this.#ofRules.get(rules);
-    if (names === undefined) {
-      names = (rules.headers ?? [])
-        .filter((name) => name.length <= MAX_VALUE_LENGTH && !isSecretHeader(name) && !this.#ofProtocol.includes(name))
-        .slice(0, MAX_OF_RULES);
-      this.#ofRules.set(rules, names);
-    }
-    return names;
-  }
 }
 
 /** Characters of a condition that are kept with a query. */
@@ -165,14 +104,8 @@ function conditionsIn(rules: RuleSet): ReadonlyMap<string, RuleCondition> {
 }
 
 /** Steps of a query to its cluster, in addition to the decision. */
-export interface WayToCluster {
+export interface WayToCluster extends Pick<SubmissionRoute, 'fallback' | 'steps' | 'attempts'> {
   readonly cluster: string;
-  /** Another group served in place of the one asked for. */
-  readonly fallback: boolean;
-  /** Steps to this cluster; null if it belongs to the requested group. */
-  readonly steps: readonly ChoiceStep[] | null;
-  /** Clusters tried before; null for none. */
-  readonly attempts: readonly FailedAttempt[] | null;
   /** The clusters that were there for it; left out or null if none was chosen among several. */
   readonly choice?: StoredChoice | null;
   /** Reason and duration of the wait; null without a wait. */
@@ -259,17 +192,6 @@ export interface SubmissionRoute {
   readonly choice: StoredChoice | null;
 }
 
-export interface SubmissionEnd {
-  /** Null if the cluster responded with none, or was rejected. */
-  readonly queryId: string | null;
-  /** Reason of the gateway's rejection; null if a cluster responded, or failed to. */
-  readonly refused: Refusal['reason'] | null;
-  /** True if it waits in the queue: its id is one of the gateway's own. */
-  readonly queued: boolean;
-  /** Of the client's response; 0 when the client went away. */
-  readonly status: number;
-}
-
 /** A submission that was rejected before its routing group was decided. */
 export interface UndecidedSubmission {
   readonly user: RequestUser;
@@ -288,12 +210,16 @@ const HISTORY_WAIT_MS = 2000;
 /** Writes queries into the history, and a log line for each. */
 export class QueryRecorder {
   readonly #parts: SharedParts;
-  readonly #facts: RequestFacts;
+  readonly #ofProtocol: readonly string[];
+  readonly #preparedKey: string;
   readonly #sourceKey: string;
+  /** Headers that rules read by name, of each rule set. */
+  readonly #ofRules = new WeakMap<RuleSet, readonly string[]>();
 
   constructor(parts: SharedParts) {
     this.#parts = parts;
-    this.#facts = new RequestFacts(parts.names);
+    this.#ofProtocol = recordedHeaders(parts.names);
+    this.#preparedKey = parts.names.headerKey('Prepared-Statement');
     this.#sourceKey = parts.names.headerKey('Source');
   }
 
@@ -320,7 +246,7 @@ export class QueryRecorder {
       cluster: cluster.name,
       ...queryGroups(user),
       decision: decisionText(route.decision, {
-        ...this.#way(proxied, submission, true, route, waitNote(submission)),
+        ...this.#way(proxied, submission, true, route),
         ...(queuedAs === undefined ? {} : { queuedAs }),
       }),
     });
@@ -354,7 +280,7 @@ export class QueryRecorder {
     const error = refusalError(reason);
     if (error === null || submission.queuedAs !== undefined) return refusal;
     const end = { state: 'REFUSED', error: { ...error, message } } as const;
-    return { ...refusal, queryId: this.#recordUnaccepted(proxied, submission, route, end, { refused: reason }) };
+    return { ...refusal, queryId: this.#recordUnaccepted(proxied, submission, route, end, reason) };
   }
 
   /**
@@ -368,7 +294,7 @@ export class QueryRecorder {
     if (status === 401 && firstHeader(proxied.request.rawHeaders, 'authorization') === undefined) return null;
     const message = `Cluster "${cluster.name}" answered with HTTP status ${status}.`;
     const error = { name: `HTTP_${status}`, type: 'EXTERNAL', code: status, message };
-    return this.#recordUnaccepted(proxied, submission, route, { state: 'FAILED', error }, {});
+    return this.#recordUnaccepted(proxied, submission, route, { state: 'FAILED', error }, null);
   }
 
   #recordUnaccepted(
@@ -376,11 +302,15 @@ export class QueryRecorder {
     submission: Submission,
     route: SubmissionRoute,
     end: Pick<RejectedQuery, 'state' | 'error'>,
-    refused: { readonly refused?: Refusal['reason'] },
+    refused: Refusal['reason'] | null,
   ): string {
-    const way = { ...this.#way(proxied, submission, false, route, waitNote(submission)), ...refused };
+    const { refusalIds, outcomes } = this.#parts;
+    const way = { ...this.#way(proxied, submission, false, route), ...(refused !== null && { refused }) };
+    const queryId = submission.queuedAs ?? refusalIds.next();
     const facts = this.factsOf(proxied, submission, route);
-    return this.#addRejected(submission.queuedAs, submission.body, facts, route.decision, way, end);
+    const decision = decisionText(route.decision, way);
+    outcomes.reject({ queryId, facts, queryText: submission.body.text, decision, ...end });
+    return queryId;
   }
 
   /**
@@ -393,21 +323,13 @@ export class QueryRecorder {
     proxied: ProxiedRequest,
     { user, body, rule, undecided, conditions }: UndecidedSubmission,
   ): Refusal {
+    const { refusalIds, outcomes, logger, settings } = this.#parts;
     const { reason, message } = refusal;
     const isDenied = reason === 'denied';
     const source = this.#sourceOf(proxied);
     if (isDenied) {
-      this.#parts.logger.info(
-        {
-          rule: rule ?? undefined,
-          reason,
-          user: user.user,
-          source,
-          status: 'refused',
-          durationMs: this.#durationOf(proxied),
-        },
-        'query',
-      );
+      const durationMs = this.#durationOf(proxied);
+      logger.info({ rule: rule ?? undefined, reason, user: user.user, source, status: 'refused', durationMs }, 'query');
     }
     const error = refusalError(reason);
     if (error === null) return refusal;
@@ -416,40 +338,38 @@ export class QueryRecorder {
       ...{ group: '', cluster: null, rule, decidedBy: 'userMapping', trace: noTrace },
       ...undecided,
     };
-    const way = {
-      ...this.#way(proxied, { body, user }, false, nowhere, null),
-      refused: reason,
-      conditions: this.#parts.settings.historyEnabled ? conditions() : [],
-    };
-    const facts = {
-      ...{ cluster: null, routingGroup: null, user: user.user, source: source ?? null, rule },
-      gatewayQueuedMillis: null,
-      ...queryGroups(user),
-    };
-    const end = { state: isDenied ? 'DENIED' : 'REFUSED', error: { ...error, message } } as const;
-    return { ...refusal, queryId: this.#addRejected(undefined, body, facts, decision, way, end) };
+    const queryId = refusalIds.next();
+    outcomes.reject({
+      queryId,
+      facts: {
+        ...{ cluster: null, routingGroup: null, user: user.user, source: source ?? null, rule },
+        gatewayQueuedMillis: null,
+        ...queryGroups(user),
+      },
+      queryText: body.text,
+      decision: decisionText(decision, {
+        ...this.#way(proxied, { body, user, slots: null }, false, nowhere),
+        refused: reason,
+        conditions: settings.historyEnabled ? conditions() : [],
+      }),
+      state: isDenied ? 'DENIED' : 'REFUSED',
+      error: { ...error, message },
+    });
+    return { ...refusal, queryId };
   }
 
-  /** @returns the id under which it is kept */
-  #addRejected(
-    queuedAs: string | undefined,
-    { text: queryText }: BodyStart,
-    facts: QueryFacts,
-    decision: StoredRoute,
-    way: WayToCluster,
-    end: Pick<RejectedQuery, 'state' | 'error'>,
-  ): string {
-    const { refusalIds, outcomes } = this.#parts;
-    const queryId = queuedAs ?? refusalIds.next();
-    outcomes.reject({ queryId, facts, queryText, decision: decisionText(decision, way), ...end });
-    return queryId;
-  }
-
+  /**
+   * @param queryId null if the cluster responded with none, or it was rejected
+   * @param outcome `queued`: it waits; or the reason of the gateway's rejection; null if a cluster responded, or failed to
+   * @param status of the client's response; 0 when the client went away
+   */
   logEnd(
     proxied: ProxiedRequest,
     submission: Submission,
     { decision, cluster, fallback, steps, attempts }: SubmissionRoute,
-    { queryId, refused, queued, status }: SubmissionEnd,
+    queryId: string | null,
+    outcome: Refusal['reason'] | 'queued' | null,
+    status: number,
   ): void {
     const { logger, settings } = this.#parts;
     const { body, user, queuedAs } = submission;
@@ -464,8 +384,8 @@ export class QueryRecorder {
         steps: steps === null ? undefined : stepsText(steps),
         attempts: attempts ?? undefined,
         admission: waitNote(submission) ?? undefined,
-        refused: refused ?? undefined,
-        queued: queued || undefined,
+        refused: outcome === null || outcome === 'queued' ? undefined : outcome,
+        queued: outcome === 'queued' || undefined,
         queuedAs,
         user: user.user,
         mappedFrom: user.mapping?.from,
@@ -481,27 +401,61 @@ export class QueryRecorder {
   /** @param isSubmitted whether its cluster has responded now */
   #way(
     proxied: ProxiedRequest,
-    { body, user }: Pick<Submission, 'body' | 'user'>,
+    submission: Pick<Submission, 'body' | 'user' | 'slots' | 'waitedMs'>,
     isSubmitted: boolean,
-    {
-      cluster,
-      fallback,
-      steps,
-      attempts,
-      choice,
-    }: Omit<SubmissionRoute, 'decision' | 'choice'> & Partial<SubmissionRoute>,
-    admission: string | null,
+    route: Omit<SubmissionRoute, 'decision' | 'choice'> & Partial<SubmissionRoute>,
   ): WayToCluster {
-    const { request, target } = proxied;
-    const { path, query } = target;
+    const { cluster, fallback, steps, attempts, choice = null } = route;
+    const { body, user } = submission;
     return {
-      ...{ cluster: cluster?.name ?? '', fallback, steps, attempts, admission },
-      ...(choice === undefined ? {} : { choice }),
+      ...{ cluster: cluster?.name ?? '', fallback, steps, attempts, choice, admission: waitNote(submission) },
       times: this.#timesOf(proxied, isSubmitted),
-      request: this.#facts.of({ headers: request.rawHeaders, path, query, body }, this.#parts.table.current.rules),
+      request: this.#requestOf(proxied, body),
       membership: user.membership,
       mapping: user.mapping,
     };
+  }
+
+  /**
+   * Stored data of a request for the replay of rules (docs/rules.md#impact): a few protocol headers, and headers that
+   * active rules read by name. Never a header that may contain a secret.
+   */
+  #requestOf({ request: { rawHeaders: headers }, target }: ProxiedRequest, body: BodyStart): StoredRequest {
+    const { rules } = this.#parts.table.current;
+    const values: Record<string, string | null> = {};
+    const unkept: string[] = [];
+    const keep = (name: string, isNotedWhereAbsent: boolean): void => {
+      const [value, ...further] = headerValues(headers, name);
+      if (value === undefined) {
+        if (isNotedWhereAbsent) values[name] = null;
+      } else if (further.length > 0 || value.length > MAX_VALUE_LENGTH) unkept.push(name);
+      else values[name] = value;
+    };
+    for (const name of this.#ofProtocol) keep(name, false);
+    for (const name of rules === null ? [] : this.#readBy(rules)) keep(name, true);
+    if (firstHeader(headers, this.#preparedKey) !== undefined) unkept.push(this.#preparedKey);
+    if (target.query !== null) unkept.push('query string');
+    const contentType = firstHeader(headers, 'content-type')?.toLowerCase() ?? '';
+    if (contentType.startsWith('application/x-www-form-urlencoded')) unkept.push('form');
+    if (contentType.includes('charset') && !/charset\s*=\s*"?utf-?8/.test(contentType)) unkept.push('text');
+    return {
+      text: body.complete ? body.text.length : null,
+      headers: values,
+      ...(unkept.length === 0 ? {} : { unkept }),
+      ...(rules?.version === undefined ? {} : { rules: rules.version }),
+      ...(target.path === STATEMENT_PATH ? {} : { path: target.path.slice(0, MAX_VALUE_LENGTH) }),
+    };
+  }
+
+  #readBy(rules: RuleSet): readonly string[] {
+    let names = this.#ofRules.get(rules);
+    if (names === undefined) {
+      names = (rules.headers ?? [])
+        .filter((name) => name.length <= MAX_VALUE_LENGTH && !isSecretHeader(name) && !this.#ofProtocol.includes(name))
+        .slice(0, MAX_OF_RULES);
+      this.#ofRules.set(rules, names);
+    }
+    return names;
   }
 
   #sourceOf({ request }: ProxiedRequest): string | undefined {
@@ -522,4 +476,31 @@ export class QueryRecorder {
   #durationOf({ startedAt }: ProxiedRequest): number {
     return Math.round(this.#parts.clock.monotonic() - startedAt);
   }
+}
+
+export interface Submission {
+  readonly body: BodyStart;
+  readonly user: RequestUser;
+  readonly decision: GroupDecision;
+  /** The id of the gateway's own under which it waited; left out if it did not. */
+  readonly queuedAs?: string;
+  /** Milliseconds that it waited under that id, at all replicas. */
+  readonly waitedMs?: number;
+  /** The query that the statement is about (kill_query): it goes to that query's cluster; null for all others. */
+  readonly about: { readonly queryId: string; readonly cluster: ClusterEntry } | null;
+  /**
+   * The transaction that the statement belongs to, with the cluster that began it (null if no one knows it); null for
+   * statements outside of transactions.
+   */
+  readonly transaction: { readonly id: string; readonly cluster: ClusterEntry | null } | null;
+  /** Version of the rules that it was decided by, of one that waited in the queue. */
+  readonly rulesVersion?: string | undefined;
+  /** Its slots, or null. */
+  readonly slots: QuerySlots | null;
+}
+
+/** Description of a submission's wait for trace, header and log; null without a wait. */
+export function waitNote({ slots, waitedMs }: Pick<Submission, 'slots' | 'waitedMs'>): string | null {
+  const note = slots?.note ?? null;
+  return note === null && waitedMs !== undefined ? `waited ${(waitedMs / 1000).toFixed(1)} s` : note;
 }

@@ -1,9 +1,10 @@
+import { type ServerResponse, validateHeaderValue } from 'node:http';
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import type { ProductNames } from '../../model/names.ts';
 import type { ChoiceStep } from '../../routing/clusterChoice.ts';
 import type { GroupDecision } from '../../routing/groupDecision.ts';
 import type { ExchangeParts } from '../dataPlane.ts';
-import { type OwnCookieNames, setsOwnCookie } from '../headers/cookies.ts';
+import { type OwnCookieNames, setsOwnCookie } from '../headers/protocolHeaders.ts';
 import type { Handshake } from '../pages/handshakeCookies.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 
@@ -37,32 +38,15 @@ export class ResponseHeaders {
         ? null
         : namesIn(connection, this.#names);
     for (const name in headers) {
-      switch (name) {
-        case 'connection':
-        case 'keep-alive':
-        case 'proxy-connection':
-        case 'transfer-encoding':
-        case 'upgrade':
-        case 'te':
-        // They hold for every page of the address, or of its host, not for this response alone: docs/serving.md.
-        case 'service-worker-allowed':
-        case 'clear-site-data':
-        case 'strict-transport-security':
-        case 'alt-svc':
-        case 'nel':
-        case 'report-to':
-          continue;
-        case 'set-cookie':
-          this.#pushCookies(lines, headers[name]);
-          continue;
-        default: {
-          if (named?.has(name) === true) continue;
-          const suffix = prefixes.length === 0 ? null : this.#protocolSuffix(name);
-          if (suffix === null) push(lines, name, headers[name]);
-          else if (this.#isFirst(headers, name, suffix))
-            for (const prefix of prefixes) push(lines, prefix + suffix, headers[name]);
-        }
+      if (name === 'set-cookie') {
+        this.#pushCookies(lines, headers[name]);
+        continue;
       }
+      if (notForwarded.has(name) || named?.has(name) === true) continue;
+      const suffix = prefixes.length === 0 ? null : this.#protocolSuffix(name);
+      if (suffix === null) push(lines, name, headers[name]);
+      else if (this.#isFirst(headers, name, suffix))
+        for (const prefix of prefixes) push(lines, prefix + suffix, headers[name]);
     }
     // Browsers show exactly this type as text; every other type may be a page.
     if (this.#isSandboxed && headers['content-type'] !== 'application/json') lines.push(...sandboxLines);
@@ -106,22 +90,28 @@ export class ResponseHeaders {
 /** CSP Level 3 `sandbox`: an opaque origin without scripts, forms and plug-ins. */
 const sandboxLines = ['content-security-policy', 'sandbox', 'x-content-type-options', 'nosniff'] as const;
 
-/** Fields that are not for trailers (RFC 9110 §6.5.1) and act on the client where an intermediary merges them. */
-const notInTrailers: ReadonlySet<string> = new Set([
-  'connection',
-  'content-length',
-  'content-type',
-  'content-encoding',
-  'transfer-encoding',
-  'trailer',
-  'upgrade',
-  'set-cookie',
+/** They hold for every page of the address, or of its host, not for this response alone: docs/serving.md. */
+const ofWholeOrigin = [
   'service-worker-allowed',
   'clear-site-data',
   'strict-transport-security',
   'alt-svc',
   'nel',
   'report-to',
+];
+
+const ofConnection = ['connection', 'keep-alive', 'proxy-connection', 'transfer-encoding', 'upgrade', 'te'];
+
+const notForwarded: ReadonlySet<string> = new Set([...ofConnection, ...ofWholeOrigin]);
+
+/** Fields that are not for trailers (RFC 9110 §6.5.1) and act on the client where an intermediary merges them. */
+const notInTrailers: ReadonlySet<string> = new Set([
+  ...notForwarded,
+  'content-length',
+  'content-type',
+  'content-encoding',
+  'trailer',
+  'set-cookie',
   'location',
   'www-authenticate',
 ]);
@@ -244,4 +234,45 @@ function quoted(text: string): string {
 /** A value that fits into a header line whatever people named things. */
 function token(text: string): string {
   return /^[\w.:-]+$/.test(text) ? text : `"${encodeURIComponent(text)}"`;
+}
+
+/** RFC 9112 §4 also allows tabs and bytes beyond ASCII, which have no known encoding. */
+const printableAscii = /^[\x20-\x7e]*$/;
+
+/** The head of a cluster's response cannot be sent to a client. */
+class UnusableHead extends Error {}
+
+/**
+ * Writes the head of a cluster's response to the client.
+ * @param statusText reason phrase of the cluster; default: the standard one
+ * @param lines names and values in turn
+ * @throws UnusableHead and Node's own errors if the head cannot be sent. The response is unchanged then, so that
+ * another head can be written.
+ */
+export function writeClusterHead(
+  response: ServerResponse,
+  status: number,
+  statusText: string | undefined,
+  lines: string[],
+): void {
+  const isStandard = statusText === undefined || statusText === '';
+  if (!isStandard && !printableAscii.test(statusText)) {
+    throw new UnusableHead(`The reason phrase of status ${status} has characters outside printable ASCII`);
+  }
+  // Node determines that these have no body before it reads the headers, and never reverts that.
+  if (status === 204 || status === 304) {
+    for (let index = 0; index < lines.length; index += 2) {
+      validateHeaderValue(lines[index] as string, lines[index + 1] as string);
+    }
+  }
+  try {
+    if (isStandard) response.writeHead(status, lines);
+    else response.writeHead(status, statusText, lines);
+  } catch (error) {
+    if (!response.headersSent) {
+      if (response.req.httpVersionMajor === 1) response.statusMessage = '';
+      for (const name of response.getHeaderNames()) response.removeHeader(name);
+    }
+    throw error;
+  }
 }

@@ -53,49 +53,30 @@ const MAX_ZSTD_WINDOW = 23;
 /** zstd decodes whole blocks of at most this size (RFC 8878 §3.1.1.2.4). */
 const ZSTD_BLOCK_BYTES = 131_072;
 
-interface Decoder {
-  /** Decodes up to the end of the input, also if the stream is longer. */
-  decode(bytes: Buffer): Buffer;
-  /** True if less input costs less. Brotli decodes a whole window before it returns any of it. */
-  readonly isGradual: boolean;
-}
-
 const deflated = { finishFlush: zlib.Z_SYNC_FLUSH, maxOutputLength: MAX_DECODED_BYTES };
-const gunzip: Decoder = {
-  decode: (bytes) => {
-    if (hasManyMembers(bytes)) throw new RangeError(`more than ${MAX_GZIP_MEMBERS} members`);
-    return gunzipSync(bytes, deflated);
-  },
-  isGradual: true,
-};
-const decoders: ReadonlyMap<string, Decoder> = new Map([
-  ['gzip', gunzip],
-  ['x-gzip', gunzip],
-  ['deflate', { decode: (bytes) => inflateSync(bytes, deflated), isGradual: true }],
-  [
-    'br',
-    {
-      decode: (bytes) => {
-        if (brotliWindow(bytes) > MAX_BROTLI_WINDOW) throw new RangeError(`a window over 2^${MAX_BROTLI_WINDOW}`);
-        const options = { finishFlush: zlib.BROTLI_OPERATION_FLUSH, maxOutputLength: MAX_DECODED_BYTES };
-        return brotliDecompressSync(bytes, options);
-      },
-      isGradual: false,
-    },
-  ],
-  [
-    'zstd',
-    {
-      decode: (bytes) =>
-        zstdDecompressSync(bytes, {
-          finishFlush: zlib.ZSTD_e_flush,
-          maxOutputLength: MAX_DECODED_BYTES + ZSTD_BLOCK_BYTES,
-          params: { [zlib.ZSTD_d_windowLogMax]: MAX_ZSTD_WINDOW },
-        }),
-      isGradual: true,
-    },
-  ],
-]);
+
+/** Decodes up to the end of the input, also if the stream is longer. @throws an error of the stream, or of what it needs */
+function decode(bytes: Buffer, encoding: string): Buffer {
+  switch (encoding) {
+    case 'gzip':
+    case 'x-gzip':
+      if (hasManyMembers(bytes)) throw new RangeError(`more than ${MAX_GZIP_MEMBERS} members`);
+      return gunzipSync(bytes, deflated);
+    case 'deflate':
+      return inflateSync(bytes, deflated);
+    case 'br':
+      if (brotliWindow(bytes) > MAX_BROTLI_WINDOW) throw new RangeError(`a window over 2^${MAX_BROTLI_WINDOW}`);
+      return brotliDecompressSync(bytes, { ...deflated, finishFlush: zlib.BROTLI_OPERATION_FLUSH });
+    case 'zstd':
+      return zstdDecompressSync(bytes, {
+        finishFlush: zlib.ZSTD_e_flush,
+        maxOutputLength: MAX_DECODED_BYTES + ZSTD_BLOCK_BYTES,
+        params: { [zlib.ZSTD_d_windowLogMax]: MAX_ZSTD_WINDOW },
+      });
+    default:
+      throw new RangeError('unknown encoding');
+  }
+}
 
 /**
  * Returns the start of an encoded response, decoded: at most 64 kB. Null if the encoding is unknown, the stream is
@@ -103,29 +84,28 @@ const decoders: ReadonlyMap<string, Decoder> = new Map([
  * @param encoding value of Content-Encoding
  */
 export function decodeStart(bytes: Buffer, encoding: string): Buffer | null {
-  const decoder = decoders.get(encoding.trim().toLowerCase());
-  if (decoder === undefined) return null;
-  let start: Buffer = noBytes;
+  const coding = encoding.trim().toLowerCase();
+  let start: Buffer = Buffer.alloc(0);
   // The synchronous decoders of Node return nothing of what is over the limit: an input is looked for that is just below.
   let fitting = 0;
   let tooLong = bytes.length;
   let size = bytes.length;
   do {
     try {
-      start = decoder.decode(bytes.subarray(0, size)).subarray(0, MAX_DECODED_BYTES);
+      start = decode(bytes.subarray(0, size), coding).subarray(0, MAX_DECODED_BYTES);
       if (size === bytes.length) return start;
       if (start.length >= MAX_DECODED_BYTES / 2) break;
       fitting = size;
     } catch (error) {
       const isTooLong = (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE';
-      if (!isTooLong || !decoder.isGradual) return null;
+      // Brotli decodes a whole window before it returns any of it: less input costs as much.
+      if (!isTooLong || coding === 'br') return null;
       tooLong = size;
     }
     size = (fitting + tooLong) >> 1;
   } while (tooLong - fitting > ENCODED_STEP_BYTES);
   return start.length < MIN_DECODED_BYTES ? null : start;
 }
-const noBytes = Buffer.alloc(0);
 
 /** True if bytes that begin a member (RFC 1952) occur too often. */
 function hasManyMembers(bytes: Buffer): boolean {

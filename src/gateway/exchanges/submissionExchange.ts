@@ -10,23 +10,21 @@ import type { FailedAttempt, StoredChoice } from '../../routing/storedDecision.t
 import type { QuerySlots } from '../admission/admission.ts';
 import type { ExchangeParts } from '../dataPlane.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
-import { isOwnFault, isReset } from '../upstreams/clusterError.ts';
+import { isOwnFault, isReset } from '../upstreams/upstreams.ts';
 import { type AttemptFailure, type BufferedResponse, Exchange, type ExchangeEnd } from './exchange.ts';
-import { conflictingQueryId, overloaded, unknownTransaction, unreachableOwner } from './exchangeRefusals.ts';
 import {
   chooseTarget,
   type Destination,
   type OutgoingRequest,
   onlyTarget,
   outgoingRequest,
-  relayedBody,
   requestTo,
   type Target,
 } from './outgoingRequests.ts';
-import type { SubmissionRoute } from './queryRecorder.ts';
+import { conflictingQueryId, overloaded, unknownTransaction, unreachableOwner } from './ownResponses.ts';
+import { type Submission, type SubmissionRoute, waitNote } from './queryRecorder.ts';
 import type { RespondingCluster } from './responseHeaders.ts';
 import { decodeStart, findId, MAX_BUFFERED_BYTES, namesNext, ResponseWatch } from './responseWatch.ts';
-import { type Submission, waitNote } from './submission.ts';
 
 /**
  * Lets a submission wait that found its cluster full, and starts or rejects it then. It has given its slots back.
@@ -82,10 +80,7 @@ export class SubmissionExchange extends Exchange {
     const began = transaction?.cluster ?? null;
     this.#decision = began === null ? decision : ofTransaction(decision, began);
     this.#bound = began ?? about?.cluster ?? null;
-    const onTooLarge = () => {
-      this.isBodyTooLarge = true;
-    };
-    const content = body.complete ? body.bytes : relayedBody(parts, proxied, body.bytes, onTooLarge);
+    const content = body.complete ? body.bytes : this.relay(body.bytes);
     this.#outgoing = outgoingRequest(parts, proxied, decision, content);
   }
 
@@ -334,8 +329,8 @@ export class SubmissionExchange extends Exchange {
     responses.noteEnd(proxied, status, this.status, this.status === 0 ? null : (this.#target?.cluster.name ?? null));
     const route = this.#route();
     if (this.status >= 400) this.#queryId = recorder.recordFailed(this.status, proxied, this.#submission, route);
-    const end = { queryId: this.#queryId, refused: this.#rejection, queued: this.#isQueued, status };
-    recorder.logEnd(proxied, this.#submission, route, end);
+    const outcome = this.#isQueued ? 'queued' : this.#rejection;
+    recorder.logEnd(proxied, this.#submission, route, this.#queryId, outcome, status);
   }
 
   #route(): SubmissionRoute {

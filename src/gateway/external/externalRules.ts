@@ -1,10 +1,13 @@
 import type { Logger } from 'pino';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { type Dispatcher, Pool } from 'undici';
+import type { GatewayConfig } from '../../config/gatewayConfig.ts';
+import type { HttpClientSettings } from '../../config/httpClient.ts';
 import type { Clock } from '../../model/clock.ts';
 import { durationText } from '../../model/durationText.ts';
 import { exceededBound } from '../../model/jsonShape.ts';
 import type { ProductNames } from '../../model/names.ts';
+import { isRecord } from '../../model/record.ts';
 import type { RequestUser } from '../../model/requestUser.ts';
 import { withTimeLimit } from '../../model/timeLimit.ts';
 import type { ExternalResponse } from '../../routing/groupDecision.ts';
@@ -12,25 +15,15 @@ import type { ExternalRules } from '../../routing/groupRouter.ts';
 import type { RuleRequest } from '../../rules/decision.ts';
 import { parametersOf } from '../../rules/requestParameters.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
-import { withoutCookies } from '../headers/cookies.ts';
+import { withoutCookies } from '../headers/protocolHeaders.ts';
+import { hopByHop } from '../headers/requestHeaders.ts';
 import type { ClusterTls } from '../tls/clusterTls.ts';
-
-/** A valid response of the external rules service. */
-export interface ExternalReply {
-  /** The group; null only with errors. */
-  readonly routingGroup: string | null;
-  /** Null: no errors. */
-  readonly errors: readonly string[] | null;
-  readonly headers: Readonly<Record<string, string>>;
-}
-
-export type ParsedReply = { readonly reply: ExternalReply } | { readonly problem: string };
 
 /**
  * Maximum size of a response in bytes, regardless of the configuration: a group, errors and headers are far shorter,
  * and parsing more would delay all requests.
  */
-export const MAX_REPLY_BYTES = 1_048_576;
+const MAX_REPLY_BYTES = 1_048_576;
 
 /** Limits of a reply's JSON. */
 const BOUNDS = { values: 5_000, depth: 100 };
@@ -39,23 +32,7 @@ const BOUNDS = { values: 5_000, depth: 100 };
 const MAX_HEADERS_LENGTH = 65_536;
 
 /** Headers of the connection to the cluster, or written by the gateway. */
-const neverSet = new Set([
-  'connection',
-  'content-length',
-  'expect',
-  'forwarded',
-  'host',
-  'http2-settings',
-  'keep-alive',
-  'proxy-authenticate',
-  'proxy-authorization',
-  'proxy-connection',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-  'via',
-]);
+const neverSet = new Set([...hopByHop, 'content-length', 'forwarded', 'host', 'proxy-authenticate', 'via']);
 
 /** RFC 9110 §5.6.2 and §5.5: valid names of headers. */
 const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
@@ -66,54 +43,51 @@ const fieldValue = /^[\t\x20-\x7e\x80-\xff]*$/;
  * headers that rules never set (hop-by-hop, Host, Content-Length, forwarded ones) and those in `excludeHeaders`.
  * @param excluded `excludeHeaders`, lower-case, under the names of the configured product
  */
-export function parseReply(text: string, excluded: ReadonlySet<string>, names: ProductNames): ParsedReply {
+function parseReply(text: string, excluded: ReadonlySet<string>, names: ProductNames) {
   const exceeded = exceededBound(text, BOUNDS);
-  if (exceeded === 'values') return { problem: `its answer has more than ${BOUNDS.values} values` };
-  if (exceeded === 'depth') return { problem: `its answer is nested more than ${BOUNDS.depth} levels deep` };
+  if (exceeded === 'values') throw new CallFailed(`its answer has more than ${BOUNDS.values} values`);
+  if (exceeded === 'depth') throw new CallFailed(`its answer is nested more than ${BOUNDS.depth} levels deep`);
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
-    return { problem: 'its answer is not JSON' };
+    throw new CallFailed('its answer is not JSON');
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    return { problem: 'its answer is not a JSON object' };
-  }
-  const { routingGroup, errors, externalHeaders } = value as Record<string, unknown>;
-  const messages = errorsOf(errors);
-  if (messages === undefined) return { problem: 'errors is neither null nor an array of texts' };
+  if (!isRecord(value)) throw new CallFailed('its answer is not a JSON object');
+  const { routingGroup, externalHeaders } = value;
+  const errors = errorsOf(value.errors);
   const headers = headersOf(externalHeaders, excluded, names);
-  if (typeof headers === 'string') return { problem: headers };
-  if (typeof routingGroup === 'string' && routingGroup.trim() !== '') {
-    return { reply: { routingGroup, errors: messages, headers } };
-  }
-  const isMissing = routingGroup === undefined || routingGroup === null;
-  if (messages !== null && isMissing) return { reply: { routingGroup: null, errors: messages, headers } };
-  return { problem: 'routingGroup does not name exactly one group' };
+  if (typeof routingGroup === 'string' && routingGroup.trim() !== '') return { routingGroup, errors, headers };
+  if (errors !== null && (routingGroup ?? null) === null) return { routingGroup: null, errors, headers };
+  throw new CallFailed(NOT_ONE_GROUP);
 }
 
-/** Undefined: malformed. */
-function errorsOf(errors: unknown): readonly string[] | null | undefined {
+const NOT_ONE_GROUP = 'routingGroup does not name exactly one group';
+
+function errorsOf(errors: unknown): readonly string[] | null {
   if (errors === undefined || errors === null) return null;
-  if (!Array.isArray(errors) || errors.some((error) => typeof error !== 'string')) return undefined;
-  return errors;
+  if (Array.isArray(errors) && errors.every((error) => typeof error === 'string')) return errors;
+  throw new CallFailed('errors is neither null nor an array of texts');
 }
 
 function headersOf(
   value: unknown,
   excluded: ReadonlySet<string>,
   { ownHeader }: ProductNames,
-): Readonly<Record<string, string>> | string {
+): Readonly<Record<string, string>> {
   if (value === undefined || value === null) return {};
-  if (typeof value !== 'object' || Array.isArray(value)) return 'externalHeaders is not an object';
+  if (!isRecord(value)) throw new CallFailed('externalHeaders is not an object');
   const byKey = new Map<string, readonly [string, string]>();
   let length = 0;
   for (const [name, line] of Object.entries(value)) {
-    if (typeof line !== 'string') return `externalHeaders.${name.slice(0, 64)} is not a text`;
-    if (!token.test(name)) return 'externalHeaders holds a name that cannot be a header name';
-    if (!fieldValue.test(line)) return `externalHeaders.${name.slice(0, 64)} holds characters that no header can`;
+    const field = `externalHeaders.${name.slice(0, 64)}`;
+    if (typeof line !== 'string') throw new CallFailed(`${field} is not a text`);
+    if (!token.test(name)) throw new CallFailed('externalHeaders holds a name that cannot be a header name');
+    if (!fieldValue.test(line)) throw new CallFailed(`${field} holds characters that no header can`);
     length += name.length + line.length;
-    if (length > MAX_HEADERS_LENGTH) return `externalHeaders is longer than ${MAX_HEADERS_LENGTH} characters`;
+    if (length > MAX_HEADERS_LENGTH) {
+      throw new CallFailed(`externalHeaders is longer than ${MAX_HEADERS_LENGTH} characters`);
+    }
     const own = ownHeader(name);
     const key = own.toLowerCase();
     if (neverSet.has(key) || key.startsWith('x-forwarded-') || excluded.has(key)) continue;
@@ -122,30 +96,15 @@ function headersOf(
   return Object.fromEntries(byKey.values());
 }
 
-/** A POST to the external rules service. */
-export interface ExternalRequest {
-  readonly body: string;
-  readonly headers: string[];
-}
-
 /** Headers of this connection or this body, never the client's (RFC 9110 §7.6.1, §8). */
 const ours = new Set([
+  ...hopByHop,
   'accept',
   'accept-encoding',
-  'connection',
   'content-encoding',
   'content-length',
   'content-type',
-  'expect',
   'host',
-  'http2-settings',
-  'keep-alive',
-  'proxy-authorization',
-  'proxy-connection',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
 ]);
 
 /**
@@ -155,13 +114,13 @@ const ours = new Set([
  * @param ownCookies the gateway's cookies, which are never forwarded
  * @param sendHttpHeaders true if the client's headers are also sent as HTTP headers, for services that read them there
  */
-export function externalRequest(
+function externalRequest(
   request: RuleRequest,
   names: ProductNames,
   excluded: ReadonlySet<string>,
   ownCookies: ReadonlySet<string>,
   sendHttpHeaders: boolean,
-): ExternalRequest {
+) {
   const headers = new Map<string, { readonly name: string; value: string }>();
   const lines: string[] = ['Content-Type', 'application/json', 'Accept', 'application/json'];
   for (let index = 0; index < request.headers.length; index += 2) {
@@ -228,38 +187,23 @@ function capital(name: string): string {
   return name.charAt(0).toUpperCase() + name.slice(1);
 }
 
-/** Settings that may change while running (`routingRules.rulesExternalConfiguration`); times in milliseconds. */
-export interface ExternalRulesSettings {
-  readonly excludeHeaders: readonly string[];
-  readonly sendHttpHeaders: boolean;
-  /**
-   * Meaning of an empty list of errors; null: the default group, or nothing with Trino Gateway's product name, as
-   * there.
-   */
-  readonly emptyErrors: 'defaultGroup' | 'ignore' | null;
-  /** Consecutive failures after which calls are skipped. */
-  readonly failureThreshold: number;
-  /** Time until one trial call is allowed. */
-  readonly retryAfter: number;
-}
+/** Settings of calls (`routingRules.rulesExternalConfiguration`). */
+export type ExternalRulesSettings = Omit<
+  GatewayConfig['routingRules']['rulesExternalConfiguration'],
+  'urlPath' | 'propagateErrors'
+>;
 
 /** The service and its connections (`serverConfig`: `router.http-client.…`); times in milliseconds. */
-export interface ExternalRulesOptions {
+export type ExternalRulesOptions = HttpClientSettings & {
   readonly url: string;
+  readonly requestTimeout: number;
   /** `requestAnalyzerConfig.analyzeRequest`: true sends user and query. */
   readonly needsAnalysis: boolean;
   readonly ownCookies: readonly string[];
-  readonly connectTimeout: number;
-  readonly requestTimeout: number;
-  readonly idleTimeout: number;
-  readonly connections: number;
-  readonly maxQueued: number;
-  /** Maximum size of a response in bytes, up to `MAX_REPLY_BYTES`. */
-  readonly maxResponseSize: number;
   readonly settings: ExternalRulesSettings;
   /** TLS with the service; Node's own trust where absent. */
   readonly tls: ClusterTls;
-}
+};
 
 /** A failed call; the message is for log and trace, and contains no data of the request. */
 class CallFailed extends Error {}
@@ -301,7 +245,7 @@ export class ExternalRulesClient implements ExternalRules {
     const { excludeHeaders } = options.settings;
     this.#excluded = new Set(excludeHeaders.map((name) => this.#names.ownHeader(name).toLowerCase()));
     this.#pool = new Pool(url.origin, {
-      connections: options.connections,
+      connections: options.maxConnectionsPerServer,
       pipelining: 1,
       allowH2: false,
       connect: options.tls.connector(options.connectTimeout),
@@ -376,7 +320,7 @@ export class ExternalRulesClient implements ExternalRules {
   }
 
   get #maxReplyBytes(): number {
-    return Math.min(this.#options.maxResponseSize, MAX_REPLY_BYTES);
+    return Math.min(this.#options.maxResponseContentLength, MAX_REPLY_BYTES);
   }
 
   /** Aborts running calls and closes the connections. */
@@ -385,8 +329,9 @@ export class ExternalRulesClient implements ExternalRules {
   }
 
   async #call(request: RuleRequest): Promise<ExternalResponse> {
-    const { connections, maxQueued, requestTimeout, settings } = this.#options;
-    if (this.#running >= connections + maxQueued) throw new CallFailed('too many calls wait for a connection');
+    const { maxConnectionsPerServer, maxRequestsQueuedPerDestination, requestTimeout, settings } = this.#options;
+    if (this.#running >= maxConnectionsPerServer + maxRequestsQueuedPerDestination)
+      throw new CallFailed('too many calls wait for a connection');
     const emptyErrors = settings.emptyErrors ?? (this.#names.isReference ? 'ignore' : 'defaultGroup');
     const { body, headers } = externalRequest(
       request,
@@ -405,12 +350,10 @@ export class ExternalRulesClient implements ExternalRules {
     } finally {
       this.#running -= 1;
     }
-    const parsed = parseReply(text, this.#excluded, this.#names);
-    if ('problem' in parsed) throw new CallFailed(parsed.problem);
-    const { routingGroup, errors, headers: set } = parsed.reply;
+    const { routingGroup, errors, headers: set } = parseReply(text, this.#excluded, this.#names);
     const isError = errors !== null && (errors.length > 0 || emptyErrors === 'defaultGroup');
     if (isError) return { outcome: 'errors', errors, headers: set };
-    if (routingGroup === null) throw new CallFailed('routingGroup does not name exactly one group');
+    if (routingGroup === null) throw new CallFailed(NOT_ONE_GROUP);
     return { outcome: 'answered', routingGroup, headers: set };
   }
 

@@ -1,9 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import { BlockList, isIP, type Socket } from 'node:net';
+import type { Clock } from '../../model/clock.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { firstHeader, headerValues } from '../../model/rawHeaders.ts';
-import { withoutCookies } from './cookies.ts';
-import { cookiesForCluster } from './protocolHeaders.ts';
+import { cookiesForCluster, withoutCookies } from './protocolHeaders.ts';
 
 export type TrustPeer = (address: string) => boolean;
 
@@ -81,25 +81,6 @@ function forwardedView(
   };
 }
 
-/**
- * Adds headers that describe the client to a cluster. `Forwarded` is only written if one came from a trusted proxy, so that
- * both are consistent.
- * @param addresses of the client and of the proxies up to the peer
- */
-function pushForwarded(
-  lines: string[],
-  { scheme, host, port }: ClientView,
-  addresses: string,
-  withForwarded: boolean,
-): void {
-  lines.push('X-Forwarded-For', addresses, 'X-Forwarded-Proto', scheme);
-  lines.push('X-Forwarded-Host', host, 'X-Forwarded-Port', String(port));
-  if (!withForwarded) return;
-  const elements = addresses.split(',').map((address) => `for=${node(address.trim())}`);
-  elements[0] += `;host="${host}:${port}";proto=${scheme}`;
-  lines.push('Forwarded', elements.join(', '));
-}
-
 function defaultPort(scheme: 'http' | 'https'): number {
   return scheme === 'https' ? 443 : 80;
 }
@@ -165,7 +146,8 @@ const Action = { copy: 0, drop: 1, connection: 2, cookie: 3, acceptEncoding: 4, 
 type Action = (typeof Action)[keyof typeof Action];
 
 /** Hop-by-hop headers (RFC 9110 §7.6.1), headers of each connection, and headers that Node handled. */
-const dropped = [
+export const hopByHop = [
+  'connection',
   'keep-alive',
   'proxy-connection',
   'proxy-authorization',
@@ -212,18 +194,13 @@ export class RequestHeaders {
   readonly #connections = new WeakMap<Socket, Connection>();
   /** Host and port by scheme and `Host`: equal for nearly all requests. */
   readonly #hosts = new Map<string, ClientView>();
-  readonly #via: string;
-  readonly #via2: string;
-  readonly #viaOld: string;
+  readonly #receivedBy: string;
   readonly #certificateHeader: string | undefined;
   readonly #ownCookies: ReadonlySet<string>;
 
   constructor(options: RequestHeaderOptions) {
     this.#options = options;
-    const receivedBy = `${options.names.gateway} (${options.viaToken})`;
-    this.#via = `HTTP/1.1 ${receivedBy}`;
-    this.#via2 = `HTTP/2.0 ${receivedBy}`;
-    this.#viaOld = `HTTP/1.0 ${receivedBy}`;
+    this.#receivedBy = `${options.names.gateway} (${options.viaToken})`;
     const { certificateHeader, names } = options;
     this.#certificateHeader = certificateHeader === null ? undefined : names.ownHeader(certificateHeader).toLowerCase();
     this.#ownCookies = new Set(options.ownCookies);
@@ -315,8 +292,8 @@ export class RequestHeaders {
           break;
       }
     }
-    const forwarded = named === null ? lines : withoutNamed(lines, named);
-    forwarded.push('Via', request.httpVersionMinor === 0 ? this.#viaOf(request.httpVersionMajor) : this.#via);
+    const forwarded = named === null ? lines : linesWithout(lines, named);
+    forwarded.push('Via', `HTTP/${request.httpVersion} ${this.#receivedBy}`);
     if (this.#options.forwardedHeadersEnabled) this.#pushForwarded(forwarded, request, connection, host, sawForwarded);
     if (set !== null) {
       for (const [name, value] of set.values()) {
@@ -337,27 +314,32 @@ export class RequestHeaders {
     return set;
   }
 
-  #viaOf(major: number): string {
-    return major === 2 ? this.#via2 : this.#viaOld;
-  }
-
+  /**
+   * Adds headers that describe the client. `Forwarded` is only written if one came from a trusted proxy, so that both are
+   * consistent.
+   */
   #pushForwarded(
     lines: string[],
     request: IncomingMessage,
     connection: Connection,
-    host: string | undefined,
+    hostLine: string | undefined,
     sawForwarded: boolean,
   ): void {
-    const incoming = sawForwarded && connection.trusted ? forwardedOf(request) : null;
-    if (incoming === null) {
-      pushForwarded(lines, this.#directView(request, connection, host), connection.peer, false);
-      return;
-    }
-    const view = forwardedView(connection, request.socket, host, incoming);
     const { peer } = connection;
-    const { for: list = '' } = incoming;
-    const chain = list === '' && view.address !== peer ? view.address : list;
-    pushForwarded(lines, view, chain === '' ? peer : `${chain}, ${peer}`, incoming.forwarded !== undefined);
+    const incoming = sawForwarded && connection.trusted ? forwardedOf(request) : null;
+    const { scheme, address, host, port } =
+      incoming === null
+        ? this.#directView(request, connection, hostLine)
+        : forwardedView(connection, request.socket, hostLine, incoming);
+    const list = incoming?.for ?? '';
+    const chain = incoming !== null && list === '' && address !== peer ? address : list;
+    const addresses = chain === '' ? peer : `${chain}, ${peer}`;
+    lines.push('X-Forwarded-For', addresses, 'X-Forwarded-Proto', scheme);
+    lines.push('X-Forwarded-Host', host, 'X-Forwarded-Port', String(port));
+    if (incoming?.forwarded === undefined) return;
+    const elements = addresses.split(',').map((each) => `for=${node(each.trim())}`);
+    elements[0] += `;host="${host}:${port}";proto=${scheme}`;
+    lines.push('Forwarded', elements.join(', '));
   }
 
   #connection(socket: Socket): Connection {
@@ -378,12 +360,14 @@ export class RequestHeaders {
     const lower = name.toLowerCase();
     const { names } = this.#options;
     const action =
-      dropped.includes(lower) || lower === this.#certificateHeader || (this.#options.tracing && isTraceHeader(lower))
-        ? Action.drop
-        : lower === 'host'
-          ? Action.host
-          : lower === 'connection'
-            ? Action.connection
+      lower === 'connection'
+        ? Action.connection
+        : hopByHop.includes(lower) ||
+            lower === this.#certificateHeader ||
+            (this.#options.tracing && isTraceHeader(lower))
+          ? Action.drop
+          : lower === 'host'
+            ? Action.host
             : lower === 'cookie'
               ? Action.cookie
               : lower === 'accept-encoding'
@@ -448,11 +432,99 @@ function namedByConnection(
   return names;
 }
 
-function withoutNamed(lines: string[], named: ReadonlySet<string>): string[] {
+/** The lines whose names in lower case are not in a set; names and values in turn. */
+export function linesWithout(lines: readonly string[], names: ReadonlySet<string>): string[] {
   const rest: string[] = [];
   for (let index = 0; index < lines.length; index += 2) {
     const name = lines[index] as string;
-    if (!named.has(name.toLowerCase())) rest.push(name, lines[index + 1] as string);
+    if (!names.has(name.toLowerCase())) rest.push(name, lines[index + 1] as string);
   }
   return rest;
 }
+
+/** Support of forwarded headers by a cluster, observed in its responses (condition ForwardedHeaders). */
+export interface ForwardedHeadersObservation {
+  readonly cluster: string;
+  readonly proxyTo: string;
+  readonly honoured: boolean;
+  /** Sentence for users: the observation, and the engine's setting to change. */
+  readonly message: string;
+}
+
+/** Interval of checks of a cluster with correct responses. */
+const RECHECK_AFTER_MS = 60_000;
+/** Interval for a cluster that ignores forwarded headers, which may be fixed any moment. */
+const RECHECK_BAD_AFTER_MS = 1_000;
+/** Interval of repeated reports about a cluster: other replicas may have had correct responses in between. */
+const REPEAT_BAD_AFTER_MS = 60_000;
+const nextUri = /"nextUri"\s*:\s*"([^"\\]+)"/;
+
+/** Times in monotonic milliseconds. */
+interface Entry {
+  readonly honoured: boolean;
+  readonly message: string;
+  readonly at: number;
+  readonly reportedAt: number;
+}
+
+/**
+ * Detects clusters that ignore or reject forwarded headers in responses to submissions; reports changes, and repeats
+ * continuing problems.
+ */
+export class ForwardedCheck {
+  readonly #clock: Clock;
+  readonly #report: (observation: ForwardedHeadersObservation) => void;
+  readonly #observations = new Map<string, Entry>();
+
+  constructor(clock: Clock, report: (observation: ForwardedHeadersObservation) => void) {
+    this.#clock = clock;
+    this.#report = report;
+  }
+
+  /** True if the next response of the cluster should be checked. */
+  due(proxyTo: string): boolean {
+    const observation = this.#observations.get(proxyTo);
+    if (observation === undefined) return true;
+    return this.#clock.monotonic() - observation.at > (observation.honoured ? RECHECK_AFTER_MS : RECHECK_BAD_AFTER_MS);
+  }
+
+  /** Records a response 406 to a submission. */
+  noteRejection(cluster: string, proxyTo: string): void {
+    this.#note(cluster, proxyTo, false, `The cluster answers 406 to forwarded headers; ${fix}.`);
+  }
+
+  /**
+   * Checks the response's nextUri.
+   * @param text start of the response
+   * @param view the gateway's address as the client named it
+   */
+  noteResponse(cluster: string, proxyTo: string, text: string, view: ClientView): void {
+    const uri = nextUri.exec(text)?.[1];
+    if (uri === undefined || !URL.canParse(uri)) return;
+    const url = new URL(uri);
+    const port = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port);
+    const honoured =
+      url.hostname.toLowerCase() === view.host.toLowerCase() &&
+      port === view.port &&
+      url.protocol === `${view.scheme}:`;
+    this.#note(
+      cluster,
+      proxyTo,
+      honoured,
+      honoured
+        ? 'Follow-up URLs of the cluster point to the gateway.'
+        : `Follow-up URLs of the cluster point to ${url.origin} instead of the gateway; ${fix}.`,
+    );
+  }
+
+  #note(cluster: string, proxyTo: string, honoured: boolean, message: string): void {
+    const before = this.#observations.get(proxyTo);
+    const at = this.#clock.monotonic();
+    const isChange = before === undefined || before.honoured !== honoured || before.message !== message;
+    const isDue = isChange || (!honoured && at - before.reportedAt >= REPEAT_BAD_AFTER_MS);
+    this.#observations.set(proxyTo, { honoured, message, at, reportedAt: isDue ? at : before.reportedAt });
+    if (isDue) this.#report({ cluster, proxyTo, honoured, message });
+  }
+}
+
+const fix = "set http-server.process-forwarded=true in the engine's configuration";

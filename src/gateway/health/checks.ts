@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Agent, request } from 'undici';
+import type { GatewayConfig } from '../../config/gatewayConfig.ts';
 import type { ProductNames } from '../../model/names.ts';
-import { isRecord } from '../../model/record.ts';
+import { isRecord, recordIn } from '../../model/record.ts';
 import { userAgent } from '../../model/version.ts';
 import type { ClusterTls } from '../tls/clusterTls.ts';
-import { classify } from '../upstreams/clusterError.ts';
+import { classify, limitedText } from '../upstreams/upstreams.ts';
 import type { CheckCredentials, CheckResult, CheckTarget, HealthCheckKinds } from './healthCheck.ts';
 
 export interface CheckRequest {
@@ -99,14 +100,8 @@ export class CheckClient {
         headers: { accept: 'application/json', 'user-agent': userAgent, ...headers },
         ...(body === undefined ? {} : { body }),
       });
-      const chunks: Buffer[] = [];
-      let size = 0;
-      for await (const chunk of response.body) {
-        size += (chunk as Buffer).length;
-        if (size > maxBytes) return failed(`more than ${maxBytes} bytes`);
-        chunks.push(chunk as Buffer);
-      }
-      const text = Buffer.concat(chunks).toString('utf8');
+      const text = await limitedText(response.body, maxBytes);
+      if (text === null) return failed(`more than ${maxBytes} bytes`);
       return { ok: true, endpoint: named, status: response.statusCode, headers: response.headers, text };
     } catch (error) {
       if (signal.aborted) return failed('no answer in time');
@@ -135,18 +130,6 @@ export function statusReason(status: number, credentials: CheckCredentials | nul
   return `status ${status}`;
 }
 
-/** The object of a JSON text; null for anything else. */
-export function jsonObject(text: string): Readonly<Record<string, unknown>> | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? (value as Record<string, unknown>)
-      : null;
-  } catch {
-    return null;
-  }
-}
-
 /** `Authorization` of Basic authentication (RFC 7617). */
 export function basicAuthorization({ username, password }: CheckCredentials): string {
   return `Basic ${Buffer.from(`${username}:${password}`, 'utf8').toString('base64')}`;
@@ -164,14 +147,6 @@ type StatementResult =
       readonly queued: boolean;
     };
 
-interface CheckStatement {
-  readonly proxyTo: string;
-  readonly sql: string;
-  readonly headers: Readonly<Record<string, string>>;
-  /** Maximum size of a single response, in bytes. */
-  readonly maxBytes: number;
-}
-
 const MAX_ROWS = 1_000;
 const CANCEL_TIMEOUT_MS = 1_000;
 /** Delays between immediate pages without rows; engines delay such responses by a second themselves. */
@@ -184,7 +159,8 @@ const MAX_PAUSE_MS = 500;
  */
 export async function runStatement(
   client: CheckClient,
-  { proxyTo, sql, headers, maxBytes }: CheckStatement,
+  { proxyTo, headers, maxBytes }: { proxyTo: string; headers: Readonly<Record<string, string>>; maxBytes: number },
+  sql: string,
   signal: AbortSignal,
 ): Promise<StatementResult> {
   const rows: (readonly unknown[])[] = [];
@@ -206,12 +182,15 @@ export async function runStatement(
   };
   for (;;) {
     if (!response.ok || response.status !== 200) return await failed(null);
-    const page = jsonObject(response.text);
+    const page = recordIn(response.text);
     if (page === null) return await failed('the answer is not a query result');
     const { error, data, nextUri, stats } = page;
-    const state = stateOf(stats);
+    const state = isRecord(stats) ? stats.state : null;
     queued = state === 'QUEUED';
-    if (typeof error === 'object' && error !== null) return { kind: 'error', ...describeError(error) };
+    if (isRecord(error)) {
+      const { errorName, message } = error;
+      return { kind: 'error', name: String(errorName ?? ''), message: String(message ?? 'no message') };
+    }
     const added = Array.isArray(data) ? (data as readonly unknown[]).filter((row) => Array.isArray(row)) : [];
     rows.push(...added);
     if (nextUri === undefined || nextUri === null) {
@@ -228,11 +207,6 @@ export async function runStatement(
   }
 }
 
-/** `state` of a result's `stats`. */
-function stateOf(stats: unknown): unknown {
-  return typeof stats === 'object' && stats !== null && 'state' in stats ? stats.state : null;
-}
-
 /** Path and query of a follow-up URL below the cluster's URL; null for invalid URLs. */
 function pathOf(nextUri: string, proxyTo: string): string | null {
   const next = URL.parse(nextUri, proxyTo);
@@ -242,35 +216,13 @@ function pathOf(nextUri: string, proxyTo: string): string | null {
   return `${base !== '' && pathname.startsWith(`${base}/`) ? pathname.slice(base.length) : pathname}${search}`;
 }
 
-function describeError(error: object): { readonly name: string; readonly message: string } {
-  const { errorName, message } = error as { readonly errorName?: unknown; readonly message?: unknown };
-  return {
-    name: typeof errorName === 'string' ? errorName : '',
-    message: typeof message === 'string' ? message : 'no message',
-  };
-}
-
 /** Settings of the checks; times in milliseconds, sizes in bytes. */
-export interface CheckSettings {
-  /** `monitor.retries`: immediate retries of a check that responded 502, 503 or 504. */
-  readonly retries: number;
-  /** `monitor.queryTimeout` */
-  readonly queryTimeout: number;
-  /** `monitor.metricsEndpoint` */
-  readonly metricsEndpoint: string;
-  /** `monitor.runningQueriesMetricName` */
-  readonly runningQueriesMetric: string;
-  /** `monitor.queuedQueriesMetricName` */
-  readonly queuedQueriesMetric: string;
-  /** `monitor.metricMinimumValues`, inclusive */
-  readonly metricMinimums: Readonly<Record<string, number>>;
-  /** `monitor.metricMaximumValues`, inclusive */
-  readonly metricMaximums: Readonly<Record<string, number>>;
+export type CheckSettings = GatewayConfig['monitor'] & {
   /** `backendState.xForwardedProtoHeader` */
   readonly forwardedProto: boolean;
   /** `monitor.http-client.max-response-content-length` */
   readonly maxResponse: number;
-}
+};
 
 const MAX_INFO_BYTES = 65_536;
 /** Source of the check's queries, for resource groups and users who inspect queries. */
@@ -331,7 +283,7 @@ export function healthChecks(client: CheckClient, names: ProductNames, settings:
       ...names.clusterHeaders('Source', CHECK_SOURCE),
     };
     const sql = countQueries(credentials.username);
-    const outcome = await runStatement(client, { proxyTo, sql, headers, maxBytes }, signal);
+    const outcome = await runStatement(client, { proxyTo, headers, maxBytes }, sql, signal);
     switch (outcome.kind) {
       case 'rows': {
         const counts = new Map(outcome.rows.map(([state, count]) => [state, Number(count)]));
@@ -362,14 +314,14 @@ export function healthChecks(client: CheckClient, names: ProductNames, settings:
     const request = { method: 'GET', path: `/v1/jmx/mbean/${name}`, headers, maxBytes } as const;
     const response = await client.read(target.proxyTo, request, credentials, signal);
     if (!response.ok) return response;
-    const attributes = jsonObject(response.text)?.attributes;
+    const attributes = recordIn(response.text)?.attributes;
     if (!Array.isArray(attributes)) {
       return { ok: false as const, result: unhealthy(`${response.endpoint}: the answer is not an MBean`) };
     }
     const numbers = new Map<string, number>();
     for (const attribute of attributes as readonly unknown[]) {
-      if (typeof attribute !== 'object' || attribute === null) continue;
-      const { name: key, value } = attribute as { readonly name?: unknown; readonly value?: unknown };
+      if (!isRecord(attribute)) continue;
+      const { name: key, value } = attribute;
       if (typeof key === 'string' && typeof value === 'number') numbers.set(key, value);
     }
     return { ok: true as const, endpoint: response.endpoint, attributes: numbers };
@@ -416,7 +368,7 @@ export function healthChecks(client: CheckClient, names: ProductNames, settings:
       client.read(target.proxyTo, { method: 'GET', path, headers, maxBytes }, credentials, signal);
     const stats = await read('/ui/api/stats');
     if (!stats.ok) return stats.result;
-    const { activeWorkers: workers, queuedQueries: queued, runningQueries: running } = jsonObject(stats.text) ?? {};
+    const { activeWorkers: workers, queuedQueries: queued, runningQueries: running } = recordIn(stats.text) ?? {};
     if (typeof workers !== 'number' || typeof queued !== 'number' || typeof running !== 'number') {
       return unhealthy(`${stats.endpoint}: the answer holds no statistics`);
     }
@@ -445,9 +397,9 @@ function unhealthy(reason: string): CheckResult {
 }
 
 function metricsOf(settings: CheckSettings): readonly string[] {
-  const { queuedQueriesMetric, runningQueriesMetric, metricMinimums, metricMaximums } = settings;
-  const bounded = [...Object.keys(metricMinimums), ...Object.keys(metricMaximums)];
-  return [...new Set([runningQueriesMetric, queuedQueriesMetric, ...bounded])];
+  const { queuedQueriesMetricName, runningQueriesMetricName, metricMinimumValues, metricMaximumValues } = settings;
+  const bounded = [...Object.keys(metricMinimumValues), ...Object.keys(metricMaximumValues)];
+  return [...new Set([runningQueriesMetricName, queuedQueriesMetricName, ...bounded])];
 }
 
 /**
@@ -470,7 +422,7 @@ function judgeMetrics(
   needed: readonly string[],
   settings: CheckSettings,
 ): CheckResult {
-  const { queuedQueriesMetric, runningQueriesMetric, metricMinimums, metricMaximums } = settings;
+  const { queuedQueriesMetricName, runningQueriesMetricName, metricMinimumValues, metricMaximumValues } = settings;
   const missing = needed.filter((name) => !values.has(name));
   if (missing.length > 0) {
     const keys = 'monitor.…MetricName, metricMinimumValues and metricMaximumValues say which are asked for';
@@ -478,12 +430,15 @@ function judgeMetrics(
   }
   const outside = needed.flatMap((name) => {
     const value = values.get(name) ?? 0;
-    const [least, greatest] = [metricMinimums[name], metricMaximums[name]];
+    const [least, greatest] = [metricMinimumValues[name], metricMaximumValues[name]];
     if (least !== undefined && value < least) return [`${name} is ${value}, at least ${least} is healthy`];
     if (greatest !== undefined && value > greatest) return [`${name} is ${value}, at most ${greatest} is healthy`];
     return [];
   });
-  const counts = { queued: values.get(queuedQueriesMetric) ?? 0, running: values.get(runningQueriesMetric) ?? 0 };
+  const counts = {
+    queued: values.get(queuedQueriesMetricName) ?? 0,
+    running: values.get(runningQueriesMetricName) ?? 0,
+  };
   if (outside.length > 0) return { ...unhealthy(`${endpoint}: ${outside.join('; ')}`), ...counts };
   return { health: 'HEALTHY', reason: `${endpoint}: ${needed.length} metrics are there and within bounds`, ...counts };
 }
@@ -514,7 +469,7 @@ function countUsers(text: string): ReadonlyMap<string, number> {
     return counts;
   }
   for (const query of Array.isArray(queries) ? (queries as readonly unknown[]) : []) {
-    const user = typeof query === 'object' && query !== null && 'sessionUser' in query ? query.sessionUser : null;
+    const user = isRecord(query) ? query.sessionUser : null;
     if (typeof user === 'string') counts.set(user, (counts.get(user) ?? 0) + 1);
   }
   return counts;

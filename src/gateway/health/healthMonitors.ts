@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import { Counter, Histogram, type Registry } from 'prom-client';
+import type { GatewayConfig } from '../../config/gatewayConfig.ts';
 import { parseDuration } from '../../config/units.ts';
 import type { HealthCheck } from '../../kinds/engineCluster/spec.ts';
 import type { Clock, Random } from '../../model/clock.ts';
@@ -7,8 +8,7 @@ import { durationText } from '../../model/durationText.ts';
 import { type MonitorType, monitorChoices } from '../../model/monitorType.ts';
 import { type ClusterEntry, type HealthVerdict, takesNewQueries } from '../../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
-import { type CredentialSources, findCredentials } from './checkCredentials.ts';
-import type { CheckResult, HealthCheckKinds } from './healthCheck.ts';
+import { type CheckResult, type CredentialSources, findCredentials, type HealthCheckKinds } from './healthCheck.ts';
 
 /** Consecutive results, for the thresholds. */
 export interface Streak {
@@ -18,24 +18,20 @@ export interface Streak {
 
 export const noStreak: Streak = { good: 0, bad: 0 };
 
-export interface CheckTime {
-  /** Wall clock of its end, in milliseconds. */
-  readonly checkedAt: number;
-  /** Monotonic time of its start, in milliseconds: its counts include earlier queries. */
-  readonly requestedAt: number;
-}
-
 /**
  * The verdict after a check. PENDING counts immediately, as a starting cluster must not get queries; the other two
  * after as many consecutive results as the threshold. Inconclusive results only change the reason. Counts stay while
  * failed checks wait for their threshold.
+ * @param checkedAt wall clock of its end
+ * @param requestedAt monotonic time of its start: its counts include earlier queries
  */
-export function nextVerdict(
+function nextVerdict(
   before: HealthVerdict,
   streak: Streak,
   result: CheckResult,
   thresholds: { readonly failureThreshold: number; readonly successThreshold: number },
-  { checkedAt, requestedAt }: CheckTime,
+  checkedAt: number,
+  requestedAt: number,
 ): { readonly verdict: HealthVerdict; readonly streak: Streak } {
   const { health } = result;
   if (health === 'inconclusive') {
@@ -75,21 +71,11 @@ export function nextVerdict(
 }
 
 /** Default settings of health checks; times in milliseconds. */
-export interface MonitorSettings {
+export type MonitorSettings = Omit<GatewayConfig['monitor'], 'taskDelay'> & {
   readonly type: MonitorType;
   /** `monitor.taskDelay` */
   readonly interval: number;
-  readonly timeout: number;
-  readonly failureThreshold: number;
-  readonly successThreshold: number;
-  /** `monitor.serverErrorThreshold`: consecutive failed requests; 0 for never. */
-  readonly serverErrorThreshold: number;
-  /** `monitor.baseEjectionTime`: duration of the first ejection; doubled by each further one. */
-  readonly baseEjectionTime: number;
-  readonly maxEjectionTime: number;
-  /** `monitor.maxEjectionPercent`: of the active clusters of a routing group. */
-  readonly maxEjectionPercent: number;
-}
+};
 
 export interface ClusterMonitorDependencies {
   readonly table: RoutingTableHolder;
@@ -262,8 +248,7 @@ export class ClusterMonitor {
     }
     const before = this.#health();
     if (before === undefined) return;
-    const time = { checkedAt: clock.now(), requestedAt };
-    const next = nextVerdict(before, this.#streak, result, this.#settings, time);
+    const next = nextVerdict(before, this.#streak, result, this.#settings, clock.now(), requestedAt);
     this.#streak = next.streak;
     const verdict = this.#withEjection(next.verdict, result.health);
     this.#publish(verdict);
@@ -297,13 +282,8 @@ export class ClusterMonitor {
     // State of another address does not apply.
     const { origin = 'resource', tls = null } = entry?.proxyTo === this.proxyTo ? entry : {};
     const of = { name, origin, tls, proxyTo: this.proxyTo, healthCheck: this.#healthCheck };
-    const stored = await findCredentials(credentials, { ...of, type, configuredType: this.#configuredType }, signal);
-    if (stored.credentials !== null) {
-      credentials.report(name, null);
-      return await kind.check(target, stored.credentials, signal);
-    }
-    if (stored.rejection !== null) credentials.report(name, stored.rejection);
-    return { health: stored.lasting ? 'UNHEALTHY' : 'inconclusive', reason: stored.reason };
+    const access = await findCredentials(credentials, { ...of, type, configuredType: this.#configuredType }, signal);
+    return 'health' in access ? access : await kind.check(target, access, signal);
   }
 
   #delay(verdict: HealthVerdict): number {
@@ -346,9 +326,7 @@ export class ClusterMonitor {
   }
 }
 
-interface EffectiveSettings extends MonitorSettings {
-  readonly path: string | null;
-}
+type EffectiveSettings = MonitorSettings & { readonly path: string | null };
 
 /** Merges a cluster's settings with the defaults. */
 function settingsOf(

@@ -2,8 +2,7 @@ import { Counter, type CounterConfiguration, Gauge, Histogram, type Registry } f
 import type { RefusalReason } from '../../routing/refusal.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { LookupSource } from '../ownership/stickiness.ts';
-import type { ClusterErrorType } from '../upstreams/clusterError.ts';
-import type { Upstreams } from '../upstreams/upstreams.ts';
+import type { ClusterErrorType, Upstreams } from '../upstreams/upstreams.ts';
 
 export interface Tally {
   count: number;
@@ -81,38 +80,24 @@ export class ClusterDurations {
     let series = this.#series.get(cluster);
     if (series?.routingGroup !== entry.routingGroup) {
       if (series !== undefined) this.#forget(cluster, series);
-      series =
-        this.#series.size < MAX_CLUSTERS
-          ? this.#ownSeries(cluster, entry.routingGroup)
-          : this.#sharedSeries(entry.routingGroup);
+      series = this.#seriesOf(cluster, entry.routingGroup);
     }
     (kind === 'submission' ? series.submission : series.followUp).observe(seconds);
   }
 
-  #ownSeries(cluster: string, routingGroup: string): Series {
-    const series = this.#seriesOf(cluster, routingGroup);
-    this.#series.set(cluster, series);
-    return series;
-  }
-
-  #sharedSeries(routingGroup: string): Series {
-    const group = this.#shared.has(routingGroup) || this.#shared.size < MAX_GROUPS ? routingGroup : '';
-    let series = this.#shared.get(group);
+  #seriesOf(cluster: string, routingGroup: string): Series {
+    const isOwn = this.#series.size < MAX_CLUSTERS;
+    const isNamed = isOwn || this.#shared.has(routingGroup) || this.#shared.size < MAX_GROUPS;
+    const labels = { cluster: isOwn ? cluster : '', routing_group: isNamed ? routingGroup : '' };
+    const [all, key] = isOwn ? [this.#series, cluster] : [this.#shared, labels.routing_group];
+    let series = all.get(key);
     if (series === undefined) {
-      series = this.#seriesOf('', group);
-      this.#shared.set(group, series);
+      const submission = this.#histogram.labels({ ...labels, kind: 'submission' });
+      const followUp = this.#histogram.labels({ ...labels, kind: 'follow_up' });
+      series = { routingGroup, labels, submission, followUp };
+      all.set(key, series);
     }
     return series;
-  }
-
-  #seriesOf(cluster: string, routingGroup: string): Series {
-    const labels = { cluster, routing_group: routingGroup };
-    return {
-      routingGroup,
-      labels,
-      submission: this.#histogram.labels({ ...labels, kind: 'submission' }),
-      followUp: this.#histogram.labels({ ...labels, kind: 'follow_up' }),
-    };
   }
 
   #forgetLeft(): void {

@@ -1,4 +1,4 @@
-import { BodyBytes } from '../bodies/bodyBytes.ts';
+import { BodyBytes } from '../bodies/requestBodies.ts';
 
 /** Content of the last page of a query: figures of `stats`, and `error` (docs/protocol.md#outcomes). Null: missing. */
 export interface FinalPage {

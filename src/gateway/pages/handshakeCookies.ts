@@ -1,23 +1,19 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
+import type { GatewayConfig } from '../../config/gatewayConfig.ts';
 import type { Clock } from '../../model/clock.ts';
+import { recordIn } from '../../model/record.ts';
 import { CLUSTER_KEY_FORM } from '../../routing/clusterKey.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
 import type { ClusterKeys } from '../ownership/clusterKeys.ts';
 
 /** Options of handshake cookies (docs/routing.md#logins-by-oauth2). */
-export interface HandshakeCookieOptions {
+export type HandshakeCookieOptions = GatewayConfig['oauth2GatewayCookieConfiguration'] & {
   /** `gatewayCookieConfiguration.cookieSigningSecret`, the same on all replicas. */
   readonly secret: string;
   /** `ProductNames.stickyCookiePrefix`: all cookies whose names begin so are looked at. */
   readonly prefix: string;
-  /** Paths at and below which the cookie is set, and which it steers. */
-  readonly routingPaths: readonly string[];
-  /** Paths that it steers as well and that end it. */
-  readonly deletePaths: readonly string[];
-  /** Milliseconds. */
-  readonly lifetime: number;
-}
+};
 
 /** Path and cookies of a request on a steered path. */
 export interface Handshake {
@@ -166,11 +162,14 @@ export class HandshakeCookies {
 
   /** Content of a cookie that this gateway, or another replica, has made under that name; null for any other. */
   #open(name: string, value: string): Content | null {
-    const parsed = parseContent(value);
-    if (parsed === null || parsed.content.name !== name) return null;
-    const expected = Buffer.from(this.#sign(parsed.content));
-    const signature = Buffer.from(parsed.signature);
-    return signature.length === expected.length && timingSafeEqual(signature, expected) ? parsed.content : null;
+    // What is signed has the form of a content.
+    const { signature, ...rest } = recordIn(Buffer.from(value, 'base64url').toString('utf8')) ?? {};
+    const content = rest as unknown as Content;
+    const expected = Buffer.from(this.#sign(content));
+    const bytes = Buffer.from(String(signature));
+    const isSigned = bytes.length === expected.length && timingSafeEqual(bytes, expected);
+    const hasPaths = Array.isArray(content.routingPaths) && Array.isArray(content.deletePaths);
+    return isSigned && hasPaths && content.name === name ? content : null;
   }
 
   #cookies(header: string): readonly { readonly name: string; readonly value: string }[] {
@@ -208,21 +207,4 @@ function isUnder(path: string, bases: readonly string[]): boolean {
 
 function steeredBy({ routingPaths, deletePaths }: Content): readonly string[] {
   return [...routingPaths, ...deletePaths];
-}
-
-function parseContent(value: string): { readonly content: Content; readonly signature: string } | null {
-  let parsed: unknown;
-  try {
-    parsed = JSON.parse(Buffer.from(value, 'base64url').toString('utf8'));
-  } catch {
-    return null;
-  }
-  if (typeof parsed !== 'object' || parsed === null) return null;
-  const { signature, backend, deletePaths, name, priority, routingPaths, ts, ttl } = parsed as Record<string, unknown>;
-  const texts = (list: unknown): list is readonly string[] =>
-    Array.isArray(list) && list.every((one) => typeof one === 'string');
-  if (typeof signature !== 'string' || typeof backend !== 'string' || typeof name !== 'string') return null;
-  if (typeof priority !== 'number' || typeof ts !== 'number' || typeof ttl !== 'number') return null;
-  if (!texts(routingPaths) || !texts(deletePaths)) return null;
-  return { content: { backend, deletePaths, name, priority, routingPaths, ts, ttl }, signature };
 }

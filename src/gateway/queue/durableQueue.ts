@@ -9,7 +9,7 @@ import type { Refusal } from '../../routing/refusal.ts';
 import type { QueuedQueryRepository } from '../../store/queuedQueryRepository.ts';
 import type { QueuedQueryRow } from '../../store/store.ts';
 import type { Admission, AdmissionWait, QuerySlots, WaitPlace } from '../admission/admission.ts';
-import type { Submission } from '../exchanges/submission.ts';
+import type { Submission } from '../exchanges/queryRecorder.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { CapturedResponse } from './capturedResponse.ts';
 import type { QueuedEnd, QueuedEnds } from './queuedEnds.ts';

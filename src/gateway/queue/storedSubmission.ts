@@ -6,7 +6,7 @@ import type { GroupDecision } from '../../routing/groupDecision.ts';
 import { splitTarget, targetText } from '../../routing/proxiedPaths.ts';
 import type { DecisionTrace } from '../../rules/decision.ts';
 import type { QuerySlots } from '../admission/admission.ts';
-import type { Submission } from '../exchanges/submission.ts';
+import type { Submission } from '../exchanges/queryRecorder.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 
 /** Maximum size of a queued body, bytes; a longer one is not buffered completely. */

@@ -7,8 +7,13 @@ import { rightsOfVersion } from '../../rules/routeRights.ts';
 import { DEFAULT_CACHE_BYTES, requestAnalysis } from '../../sql/analyzeRequest.ts';
 import type { ReplayedRow } from '../../store/historyReplay.ts';
 import { readHistory } from '../../store/openStore.ts';
-import { RecordedQuery, type RecordedQueryContext } from './recordedQuery.ts';
-import type { ReplayBounds, ReplayJob, ReplayTarget } from './replayJob.ts';
+import {
+  RecordedQuery,
+  type RecordedQueryContext,
+  type ReplayBounds,
+  type ReplayJob,
+  type ReplayTarget,
+} from './recordedQuery.ts';
 
 const uncertain: ReplayTarget = { kind: 'uncertain', name: null };
 
@@ -142,25 +147,16 @@ const MAX_TRACED = 50;
 
 const noQueries = { queries: 0, moved: 0, unknown: 0 };
 
-/** Counts by key, in bounded memory: keys beyond the maximum are not counted. */
-class Counts<Key, Count extends { queries: number }> {
-  readonly #counts = new Map<Key, Count>();
-
-  /** @returns the count of the key, with one more query */
-  add(key: Key, first: () => Count): Count | null {
-    let count = this.#counts.get(key);
-    if (count === undefined) {
-      if (this.#counts.size >= MAX_COUNTED) return null;
-      count = first();
-      this.#counts.set(key, count);
-    }
-    count.queries += 1;
-    return count;
-  }
-
-  get all(): readonly Count[] {
-    return [...this.#counts.values()];
-  }
+/**
+ * Counts one more query of a key, in bounded memory: keys beyond the maximum are not counted.
+ * @returns the count of the key
+ */
+function count<Key, Count extends { queries: number }>(counts: Map<Key, Count>, key: Key, first: Count): Count | null {
+  const present = counts.get(key) ?? (counts.size < MAX_COUNTED ? first : null);
+  if (present === null) return null;
+  counts.set(key, present);
+  present.queries += 1;
+  return present;
 }
 
 /** Counts of the queries of a user or source; null: unknown. */
@@ -173,10 +169,10 @@ class ReplayTally {
   readonly #bounds: ReplayBounds;
   /** Names of edited rules: traces always show them. */
   readonly #edited: ReadonlySet<string>;
-  readonly #users = new Counts<string | null, ReturnType<typeof shareOf>>();
-  readonly #sources = new Counts<string | null, ReturnType<typeof shareOf>>();
-  readonly #moves = new Counts<string, ReturnType<typeof moveOf>>();
-  readonly #unreplayed = new Counts<string, ReturnType<typeof unreplayedOf>>();
+  readonly #users = new Map<string | null, ReturnType<typeof shareOf>>();
+  readonly #sources = new Map<string | null, ReturnType<typeof shareOf>>();
+  readonly #moves = new Map<string, ReturnType<typeof moveOf>>();
+  readonly #unreplayed = new Map<string, ReturnType<typeof unreplayedOf>>();
   readonly #examples: ReturnType<typeof this.exampleOf>[] = [];
   readonly #unknownExamples: string[] = [];
   readonly #total = { ...noQueries };
@@ -197,25 +193,25 @@ class ReplayTally {
     this.#oldest = row.created;
     this.#total.queries += 1;
     const shares = [
-      this.#users.add(row.user, () => shareOf(row.user)),
-      this.#sources.add(row.source, () => shareOf(row.source)),
+      count(this.#users, row.user, shareOf(row.user)),
+      count(this.#sources, row.source, shareOf(row.source)),
     ];
     for (const share of [this.#total, ...shares]) {
       if (share !== null && moved !== null) share[moved === 'unknown' ? 'unknown' : 'moved'] += 1;
     }
     for (const rule of new Set(unreplayed.map((each) => each.rule))) {
-      const count = this.#unreplayed.add(rule, () => unreplayedOf(rule));
-      if (count === null) continue;
+      const counted = count(this.#unreplayed, rule, unreplayedOf(rule));
+      if (counted === null) continue;
       const facts = unreplayed.filter((each) => each.rule === rule).map(({ fact }) => fact);
-      count.reads = [...new Set([...count.reads, ...facts])].slice(0, top);
-      if (moved === 'unknown') count.unknown += 1;
+      counted.reads = [...new Set([...counted.reads, ...facts])].slice(0, top);
+      if (moved === 'unknown') counted.unknown += 1;
     }
     if (moved === 'unknown') {
       if (this.#unknownExamples.length < examples) this.#unknownExamples.push(row.queryId);
     } else if (moved !== null) {
-      const count = this.#moves.add(JSON.stringify([moved.from, moved.to]), () => moveOf(moved));
-      if (count === null || this.#examples.length >= examples || count.examples >= EXAMPLES_OF_A_MOVE) return;
-      count.examples += 1;
+      const counted = count(this.#moves, JSON.stringify([moved.from, moved.to]), moveOf(moved));
+      if (counted === null || this.#examples.length >= examples || counted.examples >= EXAMPLES_OF_A_MOVE) return;
+      counted.examples += 1;
       this.#examples.push(this.exampleOf(row, moved, unreplayed));
     }
   }
@@ -254,13 +250,15 @@ class ReplayTally {
       ...{ queries, moved, unknown, unmoved: queries - moved - unknown, cutBy },
       /** Milliseconds since 1970 of the oldest examined query, or null. */
       oldest: this.#oldest,
-      moves: this.#moves.all
+      moves: [...this.#moves.values()]
         .map(({ examples: _, ...move }) => move)
         .sort((a, b) => b.queries - a.queries)
         .slice(0, top),
-      users: most(this.#users.all),
-      sources: most(this.#sources.all),
-      unreplayed: this.#unreplayed.all.toSorted((a, b) => b.unknown - a.unknown || b.queries - a.queries).slice(0, top),
+      users: most([...this.#users.values()]),
+      sources: most([...this.#sources.values()]),
+      unreplayed: [...this.#unreplayed.values()]
+        .toSorted((a, b) => b.unknown - a.unknown || b.queries - a.queries)
+        .slice(0, top),
       examples: this.#examples,
       unknownExamples: this.#unknownExamples,
       milliseconds: Math.round(milliseconds),

@@ -5,15 +5,15 @@ import { STATEMENT_PATH } from '../../routing/proxiedPaths.ts';
 import type { StoredDecision } from '../../routing/storedDecision.ts';
 import { headerName, isFromBody } from '../../rules/compile/requestValues.ts';
 import type { RuleTrace } from '../../rules/decision.ts';
-import type { RecordedRequest } from '../../rules/replay/recordedRequest.ts';
+import type { EditedRules, RecordedRequest } from '../../rules/replay/recordedRequest.ts';
 import { UnknownRead } from '../../rules/replay/unknownRead.ts';
 import { readTrace } from '../../rules/storedTrace.ts';
 import type { AnalyzeRequest } from '../../sql/analyzeRequest.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
-import type { ReplayedRow } from '../../store/historyReplay.ts';
+import type { ReplayedRow, ReplayRange } from '../../store/historyReplay.ts';
+import type { JdbcSettings } from '../../store/jdbcUrl.ts';
 import { membershipOf } from '../analysis/requestAnalyzer.ts';
 import { recordedHeaders } from '../exchanges/queryRecorder.ts';
-import type { ReplaySettings } from './replayJob.ts';
 
 export interface RecordedQueryContext {
   readonly names: ProductNames;
@@ -24,6 +24,15 @@ export interface RecordedQueryContext {
 /** Sources and users of this length may have been truncated by their column. */
 const COLUMN_WIDTH = 256;
 
+/** Parts of a request of which nothing is recorded. */
+const notRecorded = [
+  ['headers', 'all header lines'],
+  ['scheme', 'the scheme of the URL'],
+  ['serverName', 'the host of the URL'],
+  ['serverPort', 'the port of the URL'],
+  ['remoteAddr', "the client's address"],
+] as const;
+
 /** A query of the history as rules saw its request, as far as it is recorded (docs/rules.md#impact). */
 export class RecordedQuery implements RecordedRequest {
   readonly method = 'POST';
@@ -33,9 +42,25 @@ export class RecordedQuery implements RecordedRequest {
   /** Null if another gateway wrote the row, or if it cannot be read. */
   readonly decision: StoredDecision | null;
   readonly user: RequestUser | null;
+  declare readonly query: null;
+  declare readonly formBody: null;
+  declare readonly headers: never;
+  declare readonly scheme: never;
+  declare readonly serverName: never;
+  declare readonly serverPort: never;
+  declare readonly remoteAddr: never;
   readonly #context: RecordedQueryContext;
   #properties: RecordedProperties | null = null;
   #trace: readonly RuleTrace[] | null = null;
+
+  static {
+    defineRead(RecordedQuery.prototype, 'query', (query) => query.#absent('query string'));
+    defineRead(RecordedQuery.prototype, 'formBody', (query) => query.#absent('form'));
+    for (const [name, what] of notRecorded)
+      defineRead(RecordedQuery.prototype, name, () => {
+        throw new UnknownRead(what);
+      });
+  }
 
   constructor(row: ReplayedRow, context: RecordedQueryContext) {
     this.row = row;
@@ -60,34 +85,6 @@ export class RecordedQuery implements RecordedRequest {
     if (this.decision?.request !== undefined) return this.decision.request.path ?? STATEMENT_PATH;
     if (statementPaths.length === 1) return STATEMENT_PATH;
     throw new UnknownRead('the path');
-  }
-
-  get query(): string | null {
-    return this.#absent('query string');
-  }
-
-  get formBody(): string | null {
-    return this.#absent('form');
-  }
-
-  get headers(): never {
-    throw new UnknownRead('all header lines');
-  }
-
-  get scheme(): never {
-    throw new UnknownRead('the scheme of the URL');
-  }
-
-  get serverName(): never {
-    throw new UnknownRead('the host of the URL');
-  }
-
-  get serverPort(): never {
-    throw new UnknownRead('the port of the URL');
-  }
-
-  get remoteAddr(): never {
-    throw new UnknownRead("the client's address");
   }
 
   header(name: string): string | null {
@@ -180,6 +177,15 @@ function decisionOf(text: string | null): StoredDecision | null {
 /** Placeholder for an unknown default catalog or schema: no name contains this character. */
 const UNKNOWN_NAME = '\u0001';
 
+/** Defines a property that is computed when it is read. */
+function defineRead<T>(prototype: T, name: string, read: (of: T) => unknown): void {
+  Object.defineProperty(prototype, name, {
+    get(this: T) {
+      return read(this);
+    },
+  });
+}
+
 /** Sources that depend on default catalog and schema if names are incomplete. */
 const ofNames = new Set(['table', 'catalog', 'schema', 'catalogSchema']);
 
@@ -194,8 +200,25 @@ class RecordedProperties implements QueryProperties {
   readonly isNewQuerySubmission = true;
   readonly #query: RecordedQuery;
   readonly #context: RecordedQueryContext;
+  declare readonly errorMessage: QueryProperties['errorMessage'];
+  declare readonly tables: QueryProperties['tables'];
+  declare readonly catalogs: readonly string[];
+  declare readonly schemas: readonly string[];
+  declare readonly catalogSchemas: readonly string[];
+  declare readonly queryType: string;
+  declare readonly resourceGroupQueryType: string;
+  declare readonly body: string;
+  declare readonly queryId: string | null;
+  declare readonly unreadable?: string | undefined;
   /** A text: reason that values of the statement are unknown. */
   #analysis: Analysis | string | null = null;
+
+  static {
+    for (const name of ['errorMessage', 'tables', 'catalogs', 'schemas', 'catalogSchemas'] as const)
+      defineRead(RecordedProperties.prototype, name, (properties) => properties.#ofNames()[name]);
+    for (const name of ['queryType', 'resourceGroupQueryType', 'body', 'queryId', 'unreadable'] as const)
+      defineRead(RecordedProperties.prototype, name, (properties) => properties.#certain().properties[name]);
+  }
 
   constructor(query: RecordedQuery, context: RecordedQueryContext) {
     this.#query = query;
@@ -208,46 +231,6 @@ class RecordedProperties implements QueryProperties {
 
   get defaultSchema(): string | null {
     return this.#query.header(this.#context.names.headerKey('Schema'));
-  }
-
-  get errorMessage(): string | null {
-    return this.#ofNames().errorMessage;
-  }
-
-  get queryType(): string {
-    return this.#certain().properties.queryType;
-  }
-
-  get resourceGroupQueryType(): string {
-    return this.#certain().properties.resourceGroupQueryType;
-  }
-
-  get tables(): QueryProperties['tables'] {
-    return this.#ofNames().tables;
-  }
-
-  get catalogs(): readonly string[] {
-    return this.#ofNames().catalogs;
-  }
-
-  get schemas(): readonly string[] {
-    return this.#ofNames().schemas;
-  }
-
-  get catalogSchemas(): readonly string[] {
-    return this.#ofNames().catalogSchemas;
-  }
-
-  get body(): string {
-    return this.#certain().properties.body;
-  }
-
-  get queryId(): string | null {
-    return this.#certain().properties.queryId;
-  }
-
-  get unreadable(): string | undefined {
-    return this.#certain().properties.unreadable;
   }
 
   /** True if reading a source from the body would throw. */
@@ -318,4 +301,50 @@ class RecordedProperties implements QueryProperties {
     const isWhole = row.queryText.length === facts.text && facts.unkept?.includes('text') !== true;
     return isWhole ? row.queryText : undefined;
   }
+}
+
+/** A replay of the history with active and edited rules, in a form that can be sent to another thread. */
+export interface ReplayJob {
+  readonly database: JdbcSettings;
+  readonly range: ReplayRange;
+  readonly rules: EditedRules;
+  readonly settings: ReplaySettings;
+  readonly bounds: ReplayBounds;
+}
+
+/** Gateway settings that affect decisions in addition to rules. */
+export interface ReplaySettings {
+  /** `protocol.productName`. */
+  readonly productName: string;
+  readonly defaultGroup: string;
+  readonly statementPaths: readonly string[];
+  /** `requestAnalyzerConfig.analyzeRequest`. */
+  readonly analyzeRequest: boolean;
+  /** Bodies of this many characters or more are not analyzed. */
+  readonly maxAnalyzed: number;
+  readonly clientsUseV2Format: boolean;
+  /** `queryHistory.maxTextSize`, bytes. */
+  readonly maxTextSize: number;
+  /** True if parts of texts are redacted (`queryHistory.redact`). */
+  readonly redacts: boolean;
+}
+
+export interface ReplayBounds {
+  readonly queries: number;
+  /** Milliseconds. */
+  readonly time: number;
+  readonly top: number;
+  readonly examples: number;
+}
+
+/** Destination or rejection of a query. */
+export interface ReplayTarget {
+  /**
+   * `group`, `cluster` (a rule pins it), `denied`, `refused` (a rule failed, `onRuleError: reject`), `bound` (to the
+   * cluster of its transaction, or of the query that it kills), or `uncertain`: one of several, as a rule could not be
+   * replayed.
+   */
+  readonly kind: 'group' | 'cluster' | 'denied' | 'refused' | 'bound' | 'uncertain';
+  /** Name of the group or the cluster, or null. */
+  readonly name: string | null;
 }

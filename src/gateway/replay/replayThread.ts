@@ -2,7 +2,7 @@ import { GatewayError } from '../../model/errors.ts';
 import { WorkerEnded, WorkerThread, WorkerTimeout } from '../../model/workerThread.ts';
 import { parseJdbcUrl } from '../../store/jdbcUrl.ts';
 import type { ReplayReport } from './historyReplay.ts';
-import type { ReplayJob } from './replayJob.ts';
+import type { ReplayJob } from './recordedQuery.ts';
 import type { ReplayReply } from './replayWorker.ts';
 
 /** The worker's file: of the sources, or of the bundled program. */

@@ -3,7 +3,7 @@ import { parentPort } from 'node:worker_threads';
 import { pino } from 'pino';
 import { type ErrorCode, GatewayError } from '../../model/errors.ts';
 import { type ReplayReport, replayHistory } from './historyReplay.ts';
-import type { ReplayJob } from './replayJob.ts';
+import type { ReplayJob } from './recordedQuery.ts';
 
 /** The report, or the error for the caller. */
 export type ReplayReply =

@@ -5,16 +5,14 @@ import { type Refusal, toRefusal, userRefusal } from '../../routing/refusal.ts';
 import type { AdmissionWait } from '../admission/admission.ts';
 import { type HandOver, WaitingRequests } from '../admission/waitingRequests.ts';
 import { type Analysis, mayKillQuery } from '../analysis/requestAnalyzer.ts';
-import { type BodyStart, bodyRefusal } from '../bodies/requestBodies.ts';
+import { type BodyStart, noMemoryForBody } from '../bodies/requestBodies.ts';
 import type { DataPlaneParts, QueueParts } from '../dataPlane.ts';
 import type { GatewayResponses } from '../exchanges/ownResponses.ts';
-import { conditionsOf, type UndecidedSubmission } from '../exchanges/queryRecorder.ts';
-import type { Submission } from '../exchanges/submission.ts';
+import { conditionsOf, type Submission, type UndecidedSubmission } from '../exchanges/queryRecorder.ts';
 import { SubmissionExchange } from '../exchanges/submissionExchange.ts';
 import { ownerCluster } from '../ownership/queryOwner.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
-import { noteUser } from './clusterRequests.ts';
-import { ProxiedRuleRequest } from './proxiedRuleRequest.ts';
+import { noteUser, ProxiedRuleRequest } from './clusterRequests.ts';
 
 /** Least size up to which submissions are buffered (docs/protocol.md#safe-retry). */
 const MIN_BUFFERED_BODY = 1_048_576;
@@ -115,11 +113,11 @@ export class Submissions {
   /** The body of a submission, or its start if it is longer than what is buffered; null if it is rejected. */
   #read(proxied: ProxiedRequest): Promise<BodyStart | null> {
     const { bodies, settings, responses } = this.#parts;
-    const { maxAnalyzedBody, maxBodySize } = settings;
+    const { maxAnalyzedBody } = settings;
     return new Promise((resolve) => {
       const limit = Math.max(maxAnalyzedBody, MIN_BUFFERED_BODY);
       bodies.read(proxied.request, proxied.response, limit, resolve, () => {
-        responses.reject(proxied, bodyRefusal('request_memory', bodies.memory, maxBodySize));
+        responses.reject(proxied, noMemoryForBody(bodies));
         resolve(null);
       });
     });

@@ -1,23 +1,16 @@
 import { Pool } from 'undici';
+import type { HttpClientSettings } from '../../config/httpClient.ts';
 import type { Clock } from '../../model/clock.ts';
 import { withTimeLimit } from '../../model/timeLimit.ts';
 import type { ClusterTls } from '../tls/clusterTls.ts';
 import { clusterConnector } from './clusterReads.ts';
 
-/** Limits of the connections to a cluster; times in milliseconds. */
-export interface UpstreamOptions {
-  readonly connections: number;
-  /** Maximum number of requests that wait for a connection of one cluster; further ones are rejected. */
-  readonly maxQueued: number;
-  readonly connectTimeout: number;
-  /** Timeout without data in the middle of a response; 0 for no limit. */
-  readonly bodyTimeout: number;
-  /** Keep-alive timeout, unless the cluster states one. */
-  readonly idleTimeout: number;
+/** Settings of the connections to a cluster; times in milliseconds. */
+export type UpstreamOptions = HttpClientSettings & {
   /** Maximum size of a response's head in bytes. */
   readonly maxHeaderSize: number;
   readonly tls: ClusterTls;
-}
+};
 
 /**
  * Idle time after which the pool of an address without a registered cluster is closed. Clients poll the running queries
@@ -51,15 +44,15 @@ export class Upstream {
     this.proxyTo = proxyTo;
     this.basePath = url.pathname.replace(/\/+$/, '');
     this.hostname = url.hostname;
-    this.#limit = options.connections + options.maxQueued;
+    this.#limit = options.maxConnectionsPerServer + options.maxRequestsQueuedPerDestination;
     this.#clock = clock;
     this.#lastUsed = clock.monotonic();
     this.pool = new Pool(url.origin, {
-      connections: options.connections,
+      connections: options.maxConnectionsPerServer,
       pipelining: 1,
       allowH2: false,
       connect: options.tls.connector(options.connectTimeout, clusterConnector),
-      bodyTimeout: options.bodyTimeout,
+      bodyTimeout: options.requestTimeout ?? 0,
       keepAliveTimeout: options.idleTimeout,
       maxHeaderSize: options.maxHeaderSize,
     });
@@ -106,15 +99,7 @@ export class Upstream {
           ...{ path: this.basePath + path, method, headers: headers as Record<string, string>, signal },
           ...{ headersTimeout: timeLimit, bodyTimeout: timeLimit },
         });
-        const chunks: Buffer[] = [];
-        let size = 0;
-        for await (const chunk of body) {
-          size += (chunk as Buffer).length;
-          // Leaving the loop ends the connection.
-          if (size > MAX_ASKED_BYTES) return { status, text: null };
-          chunks.push(chunk as Buffer);
-        }
-        return { status, text: Buffer.concat(chunks).toString('utf8') };
+        return { status, text: await limitedText(body, MAX_ASKED_BYTES) };
       });
     } finally {
       this.requestEnded();
@@ -137,6 +122,18 @@ export class Upstream {
   unreachableFor(): number {
     return this.unreachableSince === null ? 0 : this.#clock.monotonic() - this.unreachableSince;
   }
+}
+
+/** The text of a body; null if it is longer than a number of bytes: its connection ends then. */
+export async function limitedText(body: AsyncIterable<Uint8Array>, maxBytes: number): Promise<string | null> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of body) {
+    size += chunk.length;
+    if (size > maxBytes) return null;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
 }
 
 export class Upstreams {
@@ -191,4 +188,60 @@ export class Upstreams {
     this.#upstreams.clear();
     await Promise.allSettled(pools);
   }
+}
+
+export type ClusterErrorType = 'connect' | 'reset' | 'timeout' | 'protocol';
+
+/** A failure between gateway and cluster, as text and for the metrics. */
+export interface ClusterError {
+  readonly type: ClusterErrorType;
+  /** Text for log, trace and rejections: `connection refused`. */
+  readonly reason: string;
+}
+
+const words: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'connection refused',
+  ECONNRESET: 'connection reset',
+  EPIPE: 'connection reset',
+  ENOTFOUND: 'host name not found',
+  EAI_AGAIN: 'host name not resolved',
+  EHOSTUNREACH: 'host unreachable',
+  ENETUNREACH: 'network unreachable',
+  ETIMEDOUT: 'connection timed out',
+  UND_ERR_CONNECT_TIMEOUT: 'connection timed out',
+  UND_ERR_SOCKET: 'connection closed',
+  UND_ERR_HEADERS_TIMEOUT: 'no answer in time',
+  UND_ERR_BODY_TIMEOUT: 'answer stalled',
+};
+
+export function codeOf(error: Error): string {
+  return 'code' in error && typeof error.code === 'string' ? error.code : '';
+}
+
+/**
+ * Classifies the failure of a request to a cluster.
+ * @param isSent true if the request was written to a connection
+ */
+export function classify(error: Error, isSent: boolean): ClusterError {
+  const code = codeOf(error);
+  const reason = words[code] ?? (code === '' ? error.message : `${error.message} (${code})`);
+  if (!isSent) return { type: 'connect', reason };
+  if (code === 'UND_ERR_HEADERS_TIMEOUT' || code === 'UND_ERR_BODY_TIMEOUT') return { type: 'timeout', reason };
+  return { type: isReset(error) ? 'reset' : 'protocol', reason };
+}
+
+/** True if the connection broke, as opposed to a timeout or a response that is not HTTP. */
+export function isReset(error: Error): boolean {
+  return ['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE', 'ECONNABORTED'].includes(codeOf(error));
+}
+
+/** True if the head of the cluster's response exceeds the limit: a retry would fail too. */
+export function isHeadTooLarge(error: Error): boolean {
+  return codeOf(error) === 'UND_ERR_HEADERS_OVERFLOW';
+}
+
+/** True if the request itself could not be written: a retry at another cluster would fail too. */
+export function isOwnFault(error: Error): boolean {
+  const code = codeOf(error);
+  return code === 'UND_ERR_INVALID_ARG' || code === 'UND_ERR_NOT_SUPPORTED' || code.startsWith('UND_ERR_REQ_');
 }

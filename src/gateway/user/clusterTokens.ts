@@ -3,11 +3,13 @@ import { readFile } from 'node:fs/promises';
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import { followFiles } from '../../config/followedFiles.ts';
+import type { GatewayConfig } from '../../config/gatewayConfig.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { growingTo } from '../../model/growingCache.ts';
 import { hostMatches, hostOf } from '../../model/hostPattern.ts';
 import type { ProductNames } from '../../model/names.ts';
+import { linesWithout } from '../headers/requestHeaders.ts';
 
 /** Signature algorithms of keys for tokens (RFC 7518 §3.1). */
 export type SignatureAlgorithm = 'RS256' | 'ES256' | 'ES384' | 'ES512';
@@ -34,17 +36,13 @@ export function signatureAlgorithm({ asymmetricKeyType, asymmetricKeyDetails }: 
 /** A public key in a JWKS (RFC 7517 §4). */
 export type PublishedKey = Readonly<Record<string, string>> & { readonly kid: string };
 
-export interface SigningKey {
-  readonly published: PublishedKey;
-  /** Returns a token in compact form with these claims (RFC 7519). */
-  sign(claims: Readonly<Record<string, unknown>>): string;
-}
+type SigningKey = ReturnType<typeof signingKey>;
 
 /**
  * A public key for a JWKS.
  * @param kid its id; null: the thumbprint of the key (RFC 7638)
  */
-export function publishedKey(key: KeyObject, kid: string | null): PublishedKey {
+function publishedKey(key: KeyObject, kid: string | null): PublishedKey {
   const jwk = key.export({ format: 'jwk' }) as Readonly<Record<string, string>>;
   const members = jwk.kty === 'EC' ? ['crv', 'kty', 'x', 'y'] : ['e', 'kty', 'n'];
   const required = JSON.stringify(Object.fromEntries(members.map((name) => [name, jwk[name]])));
@@ -56,14 +54,15 @@ export function publishedKey(key: KeyObject, kid: string | null): PublishedKey {
  * Creates a signing key from a supported private key.
  * @param kid see `publishedKey`
  */
-export function signingKey(key: KeyObject, kid: string | null): SigningKey {
+function signingKey(key: KeyObject, kid: string | null) {
   const published = publishedKey(createPublicKey(key as never), kid);
   const { alg = '' } = published;
   const head = base64Json({ alg, typ: 'JWT', kid: published.kid });
   const hash = `sha${alg.slice(2)}`;
   return {
     published,
-    sign(claims) {
+    /** Returns a token in compact form with these claims (RFC 7519). */
+    sign(claims: Readonly<Record<string, unknown>>): string {
       const signed = `${head}.${base64Json(claims)}`;
       // RFC 7518 §3.4: both numbers of the signature concatenated, not in DER.
       const signature = signBytes(hash, Buffer.from(signed), { key, dsaEncoding: 'ieee-p1363' });
@@ -76,20 +75,8 @@ function base64Json(value: unknown): string {
   return Buffer.from(JSON.stringify(value)).toString('base64url');
 }
 
-/** Location and rotation of token keys (`clientCertificateJwtAuthentication`). */
-export interface SigningKeySettings {
-  readonly privateKey: string;
-  /** Public key, or a certificate of it; null: derived from the private key. */
-  readonly publicKey: string | null;
-  /** Additional published keys, such as the next one, or the previous one after a restart. */
-  readonly publishedKeys: readonly string[];
-  /** `jwtKeyId`; null: the thumbprint of each key. */
-  readonly keyId: string | null;
-  /** Milliseconds between publishing a new key and signing with it. */
-  readonly publishAhead: number;
-  /** Lifetime of tokens in milliseconds. */
-  readonly lifetime: number;
-}
+/** Settings `clientCertificateJwtAuthentication` (docs/client-certificates.md). */
+type TokenSettings = NonNullable<GatewayConfig['clientCertificateJwtAuthentication']>;
 
 const SECTION = 'clientCertificateJwtAuthentication';
 /** Maximum number of published keys: bounds memory if files change continuously. */
@@ -105,8 +92,8 @@ interface KeyFiles {
  * Reads the files of keys.
  * @throws GatewayError EG_IMPOSSIBLE naming the configuration key of an unusable file
  */
-export async function readKeyFiles(settings: SigningKeySettings): Promise<KeyFiles> {
-  const { privateKey, publicKey, publishedKeys, keyId } = settings;
+export async function readKeyFiles(settings: TokenSettings): Promise<KeyFiles> {
+  const { privateKey, publicKey } = settings.jwtSigningKeyPair;
   const pair = `${SECTION}.jwtSigningKeyPair`;
   const [secret, secretText] = await readKey(privateKey, `${pair}.privateKey`, createPrivateKey);
   const texts = [secretText];
@@ -119,12 +106,12 @@ export async function readKeyFiles(settings: SigningKeySettings): Promise<KeyFil
     texts.push(text);
   }
   const published: PublishedKey[] = [];
-  for (const [index, path] of publishedKeys.entries()) {
+  for (const [index, path] of settings.jwtPublishedKeys.entries()) {
     const [key, text] = await readKey(path, `${SECTION}.jwtPublishedKeys[${index}]`, createPublicKey);
     published.push(publishedKey(key, null));
     texts.push(text);
   }
-  return { signing: signingKey(secret, keyId), published, contents: texts.join('\0') };
+  return { signing: signingKey(secret, settings.jwtKeyId || null), published, contents: texts.join('\0') };
 }
 
 /**
@@ -133,13 +120,8 @@ export async function readKeyFiles(settings: SigningKeySettings): Promise<KeyFil
  * @param refreshTime milliseconds between two reads of the files
  * @throws GatewayError EG_IMPOSSIBLE for unusable files at the start
  */
-export async function openSigningKeys(
-  settings: SigningKeySettings,
-  refreshTime: number,
-  clock: Clock,
-  logger: Logger,
-): Promise<SigningKeys> {
-  const { keyId, lifetime, publishAhead } = settings;
+export async function openSigningKeys(settings: TokenSettings, refreshTime: number, clock: Clock, logger: Logger) {
+  const { jwtKeyId, jwtLifetime: lifetime, jwtPublishAhead: publishAhead } = settings;
   /** The next signing key, with its start in monotonic milliseconds. */
   let next: { readonly key: SigningKey; readonly from: number } | null = null;
   /** Keys that no longer sign, with the end of their publication. */
@@ -164,7 +146,7 @@ export async function openSigningKeys(
     else if (samePublicKey(key.published, current().published)) next = null;
     else {
       // Two keys with one id are indistinguishable: the new one cannot be published next to the old one.
-      const signsIn = keyId === null ? publishAhead : 0;
+      const signsIn = jwtKeyId ? 0 : publishAhead;
       next = { key, from: clock.monotonic() + signsIn };
       logger.info({ kid: key.published.kid, signsIn }, 'next signing key of cluster tokens published');
     }
@@ -177,6 +159,7 @@ export async function openSigningKeys(
   signing = latest.signing;
   return {
     current,
+    /** The public keys, as the body of a JWKS (RFC 7517 §5), the signing key first. */
     published() {
       const { published } = current();
       const now = clock.monotonic();
@@ -191,12 +174,7 @@ export async function openSigningKeys(
 }
 
 /** Rotating keys for signing and verifying tokens. */
-export interface SigningKeys {
-  current(): SigningKey;
-  /** The public keys, as the body of a JWKS (RFC 7517 §5), the signing key first. */
-  published(): { readonly keys: readonly PublishedKey[] };
-  stop(): void;
-}
+export type SigningKeys = Awaited<ReturnType<typeof openSigningKeys>>;
 
 function samePublicKey(one: PublishedKey, other: PublishedKey): boolean {
   return ['kty', 'crv', 'x', 'y', 'n', 'e'].every((member) => one[member] === other[member]);
@@ -229,21 +207,6 @@ async function readKey(
   return [key, text];
 }
 
-/** Content and recipients of tokens (`clientCertificateJwtAuthentication`, docs/client-certificates.md). */
-export interface ClusterTokenSettings {
-  /** Claim with the user in addition to `sub`; `sub` for none. */
-  readonly principalClaim: string;
-  readonly issuer: string | null;
-  /** Audiences of every cluster; `{cluster}` is replaced by its name; null for none. */
-  readonly audiences: readonly string[] | null;
-  /** Audiences of single clusters, by name, which replace those. */
-  readonly clusterAudiences: Readonly<Record<string, readonly string[]>>;
-  /** Lifetime of tokens in milliseconds. */
-  readonly lifetime: number;
-  /** Hosts of clusters that receive tokens, over TLS and in clear text; null: all over TLS, none in clear text. */
-  readonly hosts: readonly string[] | null;
-}
-
 const MAX_TOKENS = 10_000;
 /** Maximum number of logged addresses of clusters without tokens. */
 const MAX_WARNINGS = 1_000;
@@ -256,7 +219,7 @@ const NOT_BEFORE_S = 60;
  * its request has time to arrive.
  */
 export class CertificateIdentities {
-  readonly #settings: ClusterTokenSettings;
+  readonly #settings: TokenSettings;
   readonly #keys: SigningKeys;
   readonly #userHeaders: readonly string[];
   readonly #clock: Clock;
@@ -264,16 +227,8 @@ export class CertificateIdentities {
   readonly #tokens = new LRUCache<string, { readonly token: string; readonly until: number }>(growingTo(MAX_TOKENS));
   readonly #warned = new LRUCache<string, true>(growingTo(MAX_WARNINGS));
 
-  /** @param replacesUser true if the user headers of the client are replaced too (`overrideTrinoUser`) */
-  constructor(
-    settings: ClusterTokenSettings,
-    keys: SigningKeys,
-    replacesUser: boolean,
-    names: ProductNames,
-    clock: Clock,
-    logger: Logger,
-  ) {
-    const suffixes = replacesUser ? ['User', 'Original-User'] : [];
+  constructor(settings: TokenSettings, keys: SigningKeys, names: ProductNames, clock: Clock, logger: Logger) {
+    const suffixes = settings.overrideTrinoUser ? ['User', 'Original-User'] : [];
     this.#settings = settings;
     this.#keys = keys;
     this.#userHeaders = suffixes.flatMap((suffix) => names.clusterNames(names.header(suffix)));
@@ -298,12 +253,7 @@ export class CertificateIdentities {
     ];
     if (own.length === 0) return lines;
     const replaced = new Set(own.flatMap((name, index) => (index % 2 === 0 ? [name.toLowerCase()] : [])));
-    const others: string[] = [];
-    for (let index = 0; index < lines.length; index += 2) {
-      const name = lines[index] as string;
-      if (!replaced.has(name.toLowerCase())) others.push(name, lines[index + 1] as string);
-    }
-    return [...others, ...own];
+    return [...linesWithout(lines, replaced), ...own];
   }
   /**
    * The token of a user for a cluster.
@@ -320,11 +270,11 @@ export class CertificateIdentities {
     const entry = this.#tokens.get(id);
     if (entry !== undefined && now < entry.until) return entry.token;
     const seconds = Math.trunc(now / 1000);
-    const { principalClaim, issuer, lifetime } = this.#settings;
+    const { jwtPrincipalClaim: claim, jwtIssuer: issuer, jwtLifetime: lifetime } = this.#settings;
     const token = key.sign({
       sub: user,
-      ...(principalClaim === 'sub' ? {} : { [principalClaim]: user }),
-      ...(issuer === null ? {} : { iss: issuer }),
+      ...(claim === 'sub' ? {} : { [claim]: user }),
+      ...(issuer ? { iss: issuer } : {}),
       ...(audiences === null ? {} : { aud: audiences }),
       iat: seconds,
       nbf: seconds - NOT_BEFORE_S,
@@ -335,14 +285,15 @@ export class CertificateIdentities {
   }
 
   #audiencesOf(cluster: string): readonly string[] | null {
-    const { audiences, clusterAudiences } = this.#settings;
-    if (Object.hasOwn(clusterAudiences, cluster)) return clusterAudiences[cluster] ?? null;
-    return audiences?.map((audience) => audience.replaceAll('{cluster}', cluster)) ?? null;
+    const { jwtAudiences, jwtClusterAudiences } = this.#settings;
+    if (Object.hasOwn(jwtClusterAudiences, cluster)) return jwtClusterAudiences[cluster] ?? null;
+    if (jwtAudiences === null || jwtAudiences.length === 0) return null;
+    return jwtAudiences.map((audience) => audience.replaceAll('{cluster}', cluster));
   }
 
   /** The holder of a token can act as its user for its lifetime. */
   #mayHave(cluster: string, proxyTo: string): boolean {
-    const { hosts } = this.#settings;
+    const { tokenHosts: hosts } = this.#settings;
     if (hosts === null ? /^https:/i.test(proxyTo) : hostMatches(hosts, proxyTo)) return true;
     if (!this.#warned.has(proxyTo)) {
       this.#warned.set(proxyTo, true);

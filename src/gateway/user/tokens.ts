@@ -3,13 +3,18 @@ import { createRemoteJWKSet, customFetch, errors, type JWTVerifyGetKey, jwtVerif
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import { Agent, request } from 'undici';
+import type { GatewayConfig } from '../../config/gatewayConfig.ts';
 import type { Clock } from '../../model/clock.ts';
+import { recordIn } from '../../model/record.ts';
 import { noUser, type RequestUser } from '../../model/requestUser.ts';
+import { signatureAlgorithms } from '../../model/signatureAlgorithms.ts';
 import { withTimeLimit } from '../../model/timeLimit.ts';
 import { userAgent } from '../../model/version.ts';
+import { limitedText } from '../upstreams/upstreams.ts';
 import { type Claims, credentialsOf, missingClaim, unverifiedClaims, userName } from './credentials.ts';
-import type { UserNamespace } from './requestIssuers.ts';
 import { byTokenReview, EvidentUser } from './userExtractor.ts';
+
+type Settings = GatewayConfig['requestAnalyzerConfig'];
 
 /** A response about a token, and the time for which it is cached. */
 interface TimedResponse<Result> {
@@ -240,23 +245,16 @@ function keysAt(url: string): JWTVerifyGetKey {
 /** As `fetch`, with a limit for the size of the response. */
 async function limitedFetch(url: string, options: RequestInit): Promise<Response> {
   const { status, body } = await fetch(url, options);
-  const text = await limitedText(body ?? []);
+  const text = body === null ? '' : await tokenText(body);
   // Statuses without a body allow none.
   return new Response(text === '' ? null : text, { status });
 }
 
 /** The body as text. @throws Error if it is too long; the connection is closed then */
-async function limitedText(body: AsyncIterable<Uint8Array> | readonly Uint8Array[]): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let length = 0;
-  for await (const chunk of body) {
-    length += chunk.length;
-    if (length > MAX_RESPONSE_LENGTH) {
-      throw Object.assign(new Error('the answer is too long'), { code: 'EG_ANSWER_TOO_LONG' });
-    }
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
+async function tokenText(body: AsyncIterable<Uint8Array>): Promise<string> {
+  const text = await limitedText(body, MAX_RESPONSE_LENGTH);
+  if (text === null) throw Object.assign(new Error('the answer is too long'), { code: 'EG_ANSWER_TOO_LONG' });
+  return text;
 }
 
 /** Default timeout of an exchange. */
@@ -289,7 +287,7 @@ export function tokenExchange(
       const { status, text } = await withTimeLimit(timeoutMs, late, async (signal) => {
         const headers = { authorization: `Bearer ${token}`, accept: 'application/json', 'user-agent': userAgent };
         const { statusCode, body } = await request(url, { dispatcher: agent, headers, signal });
-        return { status: statusCode, text: await limitedText(body) };
+        return { status: statusCode, text: await tokenText(body) };
       });
       const user = status === 200 ? userOf(text) : null;
       if (user !== null && users.nameOf(user.user) !== null) {
@@ -320,24 +318,13 @@ function reasonOf(error: unknown): string {
 }
 
 function userOf(text: string): (RequestUser & { readonly user: string }) | null {
-  let info: unknown;
-  try {
-    info = JSON.parse(text);
-  } catch {
-    return null;
-  }
-  if (typeof info !== 'object' || info === null || Array.isArray(info)) return null;
-  const user = userName((info as Record<string, unknown>).sub);
-  return user === null ? null : { user, userInfo: info as Readonly<Record<string, unknown>> };
+  const info = recordIn(text);
+  const user = userName(info?.sub);
+  return user === null ? null : { user, userInfo: info };
 }
 
 /** Settings `requestAnalyzerConfig.kubernetesTokens` (docs/request-user.md#kubernetes). */
-export interface KubernetesTokenSettings {
-  readonly audiences: readonly string[];
-  /** Cache time of the API server's response, milliseconds. */
-  readonly cacheDuration: number;
-  readonly forward: boolean;
-}
+export type KubernetesTokenSettings = Omit<NonNullable<Settings['kubernetesTokens']>, 'timeout'>;
 
 /**
  * Requests a TokenReview from the API server, with its own timeout. Null: not authenticated. A rejection means that it
@@ -400,4 +387,132 @@ export function holdsServiceAccountToken(authorization: string, audiences: reado
 function isServiceAccountToken(claims: Claims, audiences: readonly string[]): boolean {
   if (!('kubernetes.io' in claims)) return false;
   return [claims.aud].flat().some((audience) => typeof audience === 'string' && audiences.includes(audience));
+}
+
+/**
+ * Names of users or groups of several issuers, separated by prefixes: an issuer cannot give the names of another
+ * (docs/authentication.md#several-issuers). If one prefix begins with another, a name belongs to the longer one.
+ */
+export class UserNamespace {
+  readonly prefix: string;
+  readonly #others: readonly string[];
+
+  /**
+   * @param prefix of the issuer; empty: its names equal unprefixed names
+   * @param all prefixes of all issuers, with or without its own
+   */
+  constructor(prefix: string, all: readonly string[]) {
+    this.prefix = prefix;
+    this.#others = all.filter((other) => !prefix.startsWith(other));
+  }
+
+  /** The full name of an issuer's user or group; null if it would be a name of another issuer. */
+  nameOf(named: string): string | null {
+    const name = this.prefix + named;
+    return this.#others.some((other) => name.startsWith(other)) ? null : name;
+  }
+}
+
+/** Prefix of an issuer's names: the configured one, else its name and a slash. */
+export function userPrefixOf(name: string, configured: string | null): string {
+  return configured ?? `${name}/`;
+}
+
+/** Settings of token verification (`requestAnalyzerConfig`). */
+export interface RequestIssuerSettings
+  extends Pick<Settings, 'tokenUserField' | 'jwksUrl' | 'issuer' | 'audience'>,
+    Partial<Pick<Settings, 'tokenIssuers'>> {
+  /** True trusts claims without verification, for described requests. */
+  readonly believesClaims?: boolean;
+}
+
+export interface IssuerNames {
+  readonly users: UserNamespace;
+  /** Null: any, as there are no other issuers. */
+  readonly groups: UserNamespace | null;
+}
+
+/** Names and verifier of one issuer's tokens. */
+export interface RequestIssuer extends IssuerNames {
+  readonly userField: string;
+  /** Null: claims are trusted. */
+  readonly verifier: JwtVerifier | null;
+}
+
+/** Minimum interval of warnings about tokens of unknown issuers, in milliseconds. */
+const WARNING_PAUSE_MS = 60_000;
+/** Maximum length of a logged issuer, in characters. */
+const MAX_NAME_LENGTH = 200;
+
+type Issuers = Settings['tokenIssuers'];
+
+function namespace(issuers: Issuers, key: 'userPrefix' | 'groupPrefix', prefix: string): UserNamespace {
+  return new UserNamespace(
+    prefix,
+    Object.entries(issuers).map(([name, issuer]) => userPrefixOf(name, issuer[key])),
+  );
+}
+
+/** Names that a source of users without an issuer can give. */
+export function namesWithoutPrefix(issuers: Issuers): IssuerNames {
+  return {
+    users: namespace(issuers, 'userPrefix', ''),
+    groups: Object.keys(issuers).length === 0 ? null : namespace(issuers, 'groupPrefix', ''),
+  };
+}
+
+/**
+ * The issuers of tokens that identify users (docs/request-user.md#several-issuers): selected by the token's `iss`; no
+ * other issuer's keys are tried.
+ * @returns a function that returns the issuer of a token with unverified claims; null: its tokens are rejected
+ */
+export function requestIssuers(
+  settings: RequestIssuerSettings,
+  clock: Clock,
+  logger: Logger,
+  count: TokenCounter,
+): (claims: Claims) => RequestIssuer | null {
+  const { jwksUrl, issuer, audience, tokenUserField, tokenIssuers = {}, believesClaims = false } = settings;
+  const verifier = (name: string, tokens: TokenIssuerSettings) =>
+    believesClaims ? null : jwtVerifier(name, tokens, clock, logger, count);
+  const byIssuer = new Map(
+    Object.entries(tokenIssuers).map(([name, each]): [string, RequestIssuer] => [
+      each.issuer,
+      {
+        userField: each.tokenUserField ?? tokenUserField,
+        users: namespace(tokenIssuers, 'userPrefix', userPrefixOf(name, each.userPrefix)),
+        groups: namespace(tokenIssuers, 'groupPrefix', userPrefixOf(name, each.groupPrefix)),
+        verifier: verifier(name, { ...each, mustExpire: true }),
+      },
+    ]),
+  );
+  const tokens = {
+    ...{ issuer, jwksUrl, requiredClaims: {}, mustExpire: false, algorithms: signatureAlgorithms },
+    audiences: audience === null ? null : [audience],
+  };
+  const hasOnly = jwksUrl !== null || byIssuer.size === 0;
+  const only: RequestIssuer | null = hasOnly
+    ? {
+        ...{ userField: tokenUserField, ...namesWithoutPrefix(tokenIssuers) },
+        verifier: jwksUrl === null ? null : verifier('', tokens),
+      }
+    : null;
+  let warned = Number.NEGATIVE_INFINITY;
+  const noteUnknown = (iss: unknown): void => {
+    count('verification', 'refused');
+    const now = clock.monotonic();
+    if (now - warned < WARNING_PAUSE_MS) return;
+    warned = now;
+    logger.warn(
+      { issuer: typeof iss === 'string' ? iss.slice(0, MAX_NAME_LENGTH) : null },
+      'a JWT names an issuer that is not one of requestAnalyzerConfig.tokenIssuers: its user is not recognised; add it there, or have clients send tokens of those',
+    );
+  };
+  return ({ iss }) => {
+    const named = typeof iss === 'string' ? byIssuer.get(iss) : undefined;
+    if (named !== undefined) return named;
+    if (byIssuer.size === 0 || (only !== null && iss === issuer)) return only;
+    noteUnknown(iss);
+    return null;
+  };
 }

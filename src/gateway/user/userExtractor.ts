@@ -1,31 +1,31 @@
 import type { IncomingMessage } from 'node:http';
 import type { Logger } from 'pino';
 import { Counter, Registry } from 'prom-client';
+import type { GatewayConfig } from '../../config/gatewayConfig.ts';
 import type { CertificateNames } from '../../model/certificateNames.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { firstHeader, headerValues, type RawHeaders } from '../../model/rawHeaders.ts';
 import { type NameMapping, noUser, type RequestUser } from '../../model/requestUser.ts';
 import type { AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
-import type { RequestAnalyzer } from '../analysis/requestAnalyzer.ts';
-import { cookieValue } from '../headers/cookies.ts';
+import type { Analysis } from '../analysis/requestAnalyzer.ts';
+import type { BodyStart } from '../bodies/requestBodies.ts';
+import { cookieValue } from '../headers/protocolHeaders.ts';
 import type { ClientCertificates } from './clientCertificates.ts';
 import { basicUser, type Claims, credentialsOf, MAX_TOKEN_LENGTH, unverifiedClaims, userName } from './credentials.ts';
 import type { UserGroups } from './groups/userGroups.ts';
 import {
-  namesWithoutPrefix,
-  type RequestIssuer,
-  type RequestIssuerSettings,
-  requestIssuers,
-  type UserNamespace,
-} from './requestIssuers.ts';
-import {
   EXCHANGE_TIMEOUT_MS,
   type KubernetesTokenSettings,
   kubernetesUsers,
+  namesWithoutPrefix,
+  type RequestIssuer,
+  type RequestIssuerSettings,
   type ReviewToken,
+  requestIssuers,
   type TokenCounter,
   tokenExchange,
+  type UserNamespace,
 } from './tokens.ts';
 import type { MappedUsers } from './userMapping.ts';
 
@@ -85,15 +85,9 @@ export class EvidentUser implements RequestUser {
 export type UserSource = 'header' | 'basic' | 'bearer' | 'cookie';
 
 /** Settings of user extraction (`requestAnalyzerConfig`, docs/request-user.md). */
-export interface UserSettings extends RequestIssuerSettings {
-  /** Claim of a JWT with the user's name. */
-  readonly tokenUserField: string;
-  /** UserInfo endpoint for bearer tokens without a user name, or null. */
-  readonly oauthTokenInfoUrl: string | null;
-  /** Keys for verifying JWTs; null: claims are trusted. */
-  readonly jwksUrl: string | null;
-  /** Enabled sources, in any order. */
-  readonly trustedUserSources: readonly UserSource[];
+export interface UserSettings
+  extends RequestIssuerSettings,
+    Pick<GatewayConfig['requestAnalyzerConfig'], 'oauthTokenInfoUrl' | 'trustedUserSources'> {
   /** Service account tokens; null or absent: disabled. */
   readonly kubernetesTokens?: KubernetesTokenSettings | null;
 }
@@ -279,11 +273,6 @@ function named(user: RequestUser): RequestUser | null {
   return user.user === null ? null : user;
 }
 
-export interface UserAnalyzer extends RequestAnalyzer {
-  /** The user without groups. Neither throws nor rejects. */
-  identity(request: IncomingMessage): RequestUser | Promise<RequestUser>;
-}
-
 /**
  * Extracts user and query properties of requests. A defect is logged and means "unknown": it never fails a query.
  * @param certificates users of client certificates, which have precedence; null: disabled
@@ -297,7 +286,7 @@ export function userAndQueryAnalyzer(
   groups: UserGroups | null,
   analyze: AnalyzeLongRequest,
   logger: Logger,
-): UserAnalyzer {
+) {
   const withoutUser = (error: unknown): RequestUser => {
     logger.error({ err: error }, 'failed to determine user of request');
     return noUser;
@@ -319,9 +308,10 @@ export function userAndQueryAnalyzer(
       );
     }, withoutUser);
   return {
-    user: (request) => userOf(request, groups),
-    identity: (request) => userOf(request, null),
-    analyze(request, body, isSubmission) {
+    user: (request: IncomingMessage) => userOf(request, groups),
+    /** The user without groups. Neither throws nor rejects. */
+    identity: (request: IncomingMessage) => userOf(request, null),
+    analyze(request: IncomingMessage, body: BodyStart | null, isSubmission: boolean): Analysis | Promise<Analysis> {
       const { method = '', rawHeaders: headers } = request;
       const text = body === null ? { body } : { body: body.bytes, utf8Body: body.text };
       const properties = guarded(() => analyze({ method, isSubmission, headers, ...text }), withoutAnalysis);

@@ -2,10 +2,12 @@ import { readFile } from 'node:fs/promises';
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import { type FileWatch, followFiles } from '../../config/followedFiles.ts';
+import type { GatewayConfig } from '../../config/gatewayConfig.ts';
 import { type CertificateNames, nameText } from '../../model/certificateNames.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { growingTo } from '../../model/growingCache.ts';
 import type { ProductNames } from '../../model/names.ts';
+import { isRecord } from '../../model/record.ts';
 import type { RequestUser } from '../../model/requestUser.ts';
 import { Evaluation, EvaluationError } from '../../rules/evaluation.ts';
 import { CompileError } from '../../rules/language/source.ts';
@@ -26,12 +28,6 @@ export interface MappingRule {
   readonly case: 'keep' | 'lower' | 'upper';
 }
 
-/** A value of the configuration; its key is for messages. */
-interface KeyedValue {
-  readonly key: string;
-  readonly value: string | null;
-}
-
 const [MAX_RULES, MAX_FILE_LENGTH] = [1000, 1_048_576];
 /** More than matching a few short patterns takes. */
 const LIMITS = { ...defaultRuleLimits, memory: 1_048_576, stringLength: 65_536, time: 10 };
@@ -40,12 +36,15 @@ const LIMITS = { ...defaultRuleLimits, memory: 1_048_576, stringLength: 65_536, 
  * The rules of a mapping: of a file, else a pattern.
  * @throws GatewayError EG_IMPOSSIBLE naming the key and the fix
  */
-export async function openMappingRules(pattern: KeyedValue, file: KeyedValue): Promise<readonly MappingRule[]> {
-  const { value: path } = file;
-  if (path !== null) return readRules(path, (why) => impossible(file.key, `${path}: ${why}`));
-  const { key, value } = pattern;
+async function openMappingRules(
+  patternKey: string,
+  pattern: string | null,
+  fileKey: string,
+  path: string | null,
+): Promise<readonly MappingRule[]> {
+  if (path !== null) return readRules(path, (why) => impossible(fileKey, `${path}: ${why}`));
   // Empty text is none, as in Trino Gateway.
-  return [ruleOf({ pattern: value === null || value === '' ? '(.*)' : value }, (why) => impossible(key, why))];
+  return [ruleOf({ pattern: pattern || '(.*)' }, (why) => impossible(patternKey, why))];
 }
 
 /**
@@ -53,7 +52,7 @@ export async function openMappingRules(pattern: KeyedValue, file: KeyedValue): P
  * @param file null for none
  * @throws as `open` if the mapping cannot be used at the start
  */
-export async function followMapping<T>(
+async function followMapping<T>(
   file: string | null,
   open: () => Promise<T>,
   refreshTime: number,
@@ -69,7 +68,7 @@ export async function followMapping<T>(
 }
 
 /** The user of a name: the first rule that matches all of it decides. */
-export function mappedUser(rules: readonly MappingRule[], identity: string): MappedUser {
+function mappedUser(rules: readonly MappingRule[], identity: string): MappedUser {
   const evaluation = new Evaluation({} as Evaluation['objects'], LIMITS);
   try {
     for (const rule of rules) {
@@ -87,7 +86,7 @@ export function mappedUser(rules: readonly MappingRule[], identity: string): Map
 }
 
 /** Checks a mapped user. Names go into headers and tokens: values with a special meaning there are invalid. */
-export function checkedUser(user: string): MappedUser {
+function checkedUser(user: string): MappedUser {
   const name = userName(user);
   return name === null ? { rejection: 'its name is empty, too long or has control characters' } : { user: name };
 }
@@ -108,7 +107,7 @@ async function readRules(path: string, fail: (why: string) => GatewayError): Pro
   } catch (error) {
     throw fail(`${form} (${error instanceof Error ? error.message : String(error)})`);
   }
-  const rules = isObject(file) ? file.rules : undefined;
+  const rules = isRecord(file) ? file.rules : undefined;
   if (!Array.isArray(rules) || rules.length === 0) throw fail(form);
   if (rules.length > MAX_RULES) throw fail(`has more than ${MAX_RULES} rules`);
   return rules.map((rule, index) => ruleOf(rule, (why) => fail(`rules[${index}]: ${why}`)));
@@ -117,7 +116,7 @@ async function readRules(path: string, fail: (why: string) => GatewayError): Pro
 const ruleKeys = ['pattern', 'user', 'allow', 'case'];
 
 function ruleOf(rule: unknown, fail: (why: string) => GatewayError): MappingRule {
-  if (!isObject(rule)) throw fail('must be an object with a pattern');
+  if (!isRecord(rule)) throw fail('must be an object with a pattern');
   const unknown = Object.keys(rule).find((key) => !ruleKeys.includes(key));
   if (unknown !== undefined) throw fail(`"${unknown}" is not known; there are ${ruleKeys.join(', ')}`);
   const { pattern, user: replacement, allow, case: letters } = rule;
@@ -142,30 +141,15 @@ function ruleOf(rule: unknown, fail: (why: string) => GatewayError): MappingRule
   }
 }
 
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 function impossible(field: string, why: string): GatewayError {
   return new GatewayError('EG_IMPOSSIBLE', `${field}: ${why}.`, { field });
 }
 
 /** Settings `userMapping` (docs/identity.md#user-mapping). */
-export interface NameMappingSettings {
-  readonly pattern: string | null;
-  readonly file: string | null;
-  /** Milliseconds between two reads of the file. */
-  readonly refreshPeriod: number;
-  /** Sources of mapped names; others stay unchanged. */
-  readonly sources: readonly MappedSource[];
-  /** True if clusters receive the mapped names of verified users. */
-  readonly rewriteUserHeader: boolean;
-}
+export type NameMappingSettings = NonNullable<GatewayConfig['userMapping']>;
 
 /** Sources of names that can be mapped; `login`: of API callers. */
 export const mappedSources = ['header', 'basic', 'bearer', 'cookie', 'certificate', 'login'] as const;
-
-export type MappedSource = (typeof mappedSources)[number];
 
 const MAX_NAMES = 10_000;
 const MAX_SHOWN_LENGTH = 200;
@@ -261,10 +245,7 @@ export async function openNameRules({
   pattern,
   file,
 }: Pick<NameMappingSettings, 'pattern' | 'file'>): Promise<readonly MappingRule[]> {
-  return await openMappingRules(
-    { key: 'userMapping.pattern', value: pattern },
-    { key: 'userMapping.file', value: file },
-  );
+  return await openMappingRules('userMapping.pattern', pattern, 'userMapping.file', file);
 }
 
 /** Responses about bearer tokens count as bearer tokens. */
@@ -277,16 +258,11 @@ function rejectionText(name: string, why: string): string {
   return `The user ${JSON.stringify(shown)} is refused by the user mapping of the gateway: ${why}.`;
 }
 
-/**
- * Settings of the mapping from certificates to users (`requestAnalyzerConfig.clientCertificate…`,
- * docs/client-certificates.md).
- */
-export interface UserMappingSettings {
-  readonly clientCertificateIdentityField: string | null;
-  readonly clientCertificateUserMappingPattern: string | null;
-  readonly clientCertificateUserMappingFile: string | null;
-  readonly clientCertificateUserExpression: string | null;
-}
+/** Settings of the mapping from certificates to users (docs/client-certificates.md). */
+export type UserMappingSettings = Pick<
+  GatewayConfig['requestAnalyzerConfig'],
+  Extract<keyof GatewayConfig['requestAnalyzerConfig'], `clientCertificate${string}`>
+>;
 
 export type UserMapping = (names: CertificateNames) => MappedUser;
 
@@ -300,11 +276,9 @@ export async function openUserMapping(settings: UserMappingSettings, names: Prod
   const { clientCertificateIdentityField: field, clientCertificateUserExpression: expression } = settings;
   if (expression !== null) return byExpression(expression, names);
   if (field === null) return null;
-  const { clientCertificateUserMappingPattern, clientCertificateUserMappingFile } = settings;
-  const rules = await openMappingRules(
-    { key: `${SECTION}.clientCertificateUserMappingPattern`, value: clientCertificateUserMappingPattern },
-    { key: `${SECTION}.clientCertificateUserMappingFile`, value: clientCertificateUserMappingFile },
-  );
+  const { clientCertificateUserMappingPattern: pattern, clientCertificateUserMappingFile: file } = settings;
+  const prefix = `${SECTION}.clientCertificateUserMapping`;
+  const rules = await openMappingRules(`${prefix}Pattern`, pattern, `${prefix}File`, file);
   if (field.toUpperCase() !== SUBJECT_DN && rules.some(({ allow }) => !allow)) {
     throw impossible(
       `${SECTION}.clientCertificateIdentityField`,

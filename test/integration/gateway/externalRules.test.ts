@@ -351,7 +351,7 @@ describe('a service that does not do its work: header, then default group', () =
     ];
     let text = '';
     const rules = await service((_call, _request, response) => void response.writeHead(200).end(text));
-    const lenient = { ...settings({ failureThreshold: 1_000 }), maxResponseSize: 1_000_000 };
+    const lenient = { ...settings({ failureThreshold: 1_000 }), maxResponseContentLength: 1_000_000 };
     const { gateway, servedBy } = await gatewayAsking({ url: rules.url, ...lenient });
     for (const [answer, reason] of answers) {
       text = answer;

@@ -1,8 +1,8 @@
 import { Registry } from 'prom-client';
 import { afterEach, expect, test } from 'vitest';
 import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
+import { routingReadinessOf } from '../../../src/gateway/health/clusterChanges.ts';
 import { HealthMonitors, type MonitorSettings } from '../../../src/gateway/health/healthMonitors.ts';
-import { routingReadinessOf } from '../../../src/gateway/health/routingReadiness.ts';
 import { systemClock } from '../../../src/model/clock.ts';
 import type { RoutableCluster } from '../../../src/routing/routingTable.ts';
 import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';

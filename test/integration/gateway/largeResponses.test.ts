@@ -129,7 +129,10 @@ describe('large answers arrive byte for byte', () => {
 
   test('to slow and fast clients at once, on connections to the cluster that are used again', async () => {
     const cluster = await startCluster();
-    const gateway = await startGateway({ clusters: [clusterAt('a', cluster.url)], upstream: { connections: 4 } });
+    const gateway = await startGateway({
+      clusters: [clusterAt('a', cluster.url)],
+      upstream: { maxConnectionsPerServer: 4 },
+    });
     const agent = new Agent({ keepAlive: true });
     closing({ close: async () => agent.destroy() });
     const { promise: read, resolve: beginToRead } = Promise.withResolvers<void>();
@@ -150,7 +153,10 @@ describe('large answers arrive byte for byte', () => {
 
   test('when a client goes away in the middle, those after it get theirs', async () => {
     const cluster = await startCluster();
-    const gateway = await startGateway({ clusters: [clusterAt('a', cluster.url)], upstream: { connections: 2 } });
+    const gateway = await startGateway({
+      clusters: [clusterAt('a', cluster.url)],
+      upstream: { maxConnectionsPerServer: 2 },
+    });
     const agent = new Agent({ keepAlive: true });
     closing({ close: async () => agent.destroy() });
     for (let seed = 0; seed < 6; seed++) {
@@ -213,7 +219,7 @@ describe.skipIf(!hasOpenssl)('over TLS', () => {
   };
 
   test('large answers arrive byte for byte by HTTP/2, several at once on one connection', async () => {
-    const gateway = await start({ upstream: { connections: 4 } });
+    const gateway = await start({ upstream: { maxConnectionsPerServer: 4 } });
     const client = closing(await http2Client(gateway.url, { ca: authority.cert }));
     const asked = forms.map(async ([name, form], seed) => {
       const { status, body } = await client.send({ ':path': pathOf({ ...form, seed }) });

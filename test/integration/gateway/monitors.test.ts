@@ -164,15 +164,15 @@ describe('METRICS', () => {
   test.each<[string, Partial<CheckSettings>, RegExp]>([
     [
       'below its minimum',
-      { metricMinimums: { engine_metadata_name_DiscoveryNodeManager_ActiveNodeCount: 2 } },
+      { metricMinimumValues: { engine_metadata_name_DiscoveryNodeManager_ActiveNodeCount: 2 } },
       /ActiveNodeCount is 1, at least 2 is healthy$/,
     ],
     [
       'above its maximum',
-      { metricMaximums: { engine_metadata_name_DiscoveryNodeManager_ActiveNodeCount: 0.5 } },
+      { metricMaximumValues: { engine_metadata_name_DiscoveryNodeManager_ActiveNodeCount: 0.5 } },
       /ActiveNodeCount is 1, at most 0.5 is healthy$/,
     ],
-    ['absent', { metricMinimums: { none_such: 0 } }, /the answer has no metric none_such \(monitor/],
+    ['absent', { metricMinimumValues: { none_such: 0 } }, /the answer has no metric none_such \(monitor/],
   ])('a metric that is %s is UNHEALTHY', async (_what, settings, reason) => {
     const engine = await engineOf();
     const result = await check('METRICS', engine.url, settings);
@@ -187,10 +187,10 @@ describe('METRICS', () => {
         .end('r{a="1"} 7\nr 3\n# TYPE q gauge\nq{a="b c"} 4 1700000000\nm 1.0\n# EOF\n');
     });
     const own = {
-      runningQueriesMetric: 'r',
-      queuedQueriesMetric: 'q',
-      metricMinimums: { m: 1 },
-      metricMaximums: { m: 1 },
+      runningQueriesMetricName: 'r',
+      queuedQueriesMetricName: 'q',
+      metricMinimumValues: { m: 1 },
+      metricMaximumValues: { m: 1 },
     };
     const settings = { ...own, metricsEndpoint: '/own' };
     expect(await check('METRICS', server.url, settings)).toMatchObject({ health: 'HEALTHY', running: 3, queued: 4 });

@@ -449,7 +449,7 @@ describe('failures', () => {
     const engine = await startServer(() => undefined);
     const gateway = await startGateway({
       clusters: [clusterAt('a', engine.url)],
-      upstream: { connections: 1, maxQueued: 1 },
+      upstream: { maxConnectionsPerServer: 1, maxRequestsQueuedPerDestination: 1 },
     });
     const sockets = [1, 2].map(() => {
       const socket = connect(gateway.port, '127.0.0.1', () => socket.write('GET /v1/info HTTP/1.1\r\nHost: x\r\n\r\n'));

@@ -2,6 +2,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import { followFiles } from '../../../config/followedFiles.ts';
+import type { GatewayConfig } from '../../../config/gatewayConfig.ts';
 import type { Clock } from '../../../model/clock.ts';
 import { GatewayError } from '../../../model/errors.ts';
 import type { GroupSourceName, Membership, SourceGroups } from '../../../model/membership.ts';
@@ -12,7 +13,7 @@ import { inTime, within } from '../../../model/timeLimit.ts';
 import { membershipOf } from '../../analysis/requestAnalyzer.ts';
 import { plainAddress, type TrustPeer } from '../../headers/requestHeaders.ts';
 import { type Claims, claimOf, userName } from '../credentials.ts';
-import type { UserNamespace } from '../requestIssuers.ts';
+import type { UserNamespace } from '../tokens.ts';
 import { EvidentUser, type UserEvidence, type UserSource } from '../userExtractor.ts';
 import { certificateValues, type MappedUsers } from '../userMapping.ts';
 
@@ -41,18 +42,10 @@ export interface GroupSource {
   describedGroupsOf?(asker: Asker): SourceResponse;
 }
 
-/** Settings `userGroups.token` and `userGroups.userInfo`. */
-export interface GroupClaimSettings {
-  /** Name of the claim; a dotted name without an exact match is a path. */
-  readonly claim: string;
-  readonly delimiter: string;
-}
+type Settings = NonNullable<GatewayConfig['userGroups']>;
 
-/** Settings `userGroups.header`. */
-export interface GroupHeaderSettings {
-  readonly name: string;
-  readonly delimiter: string;
-}
+/** Settings `userGroups.token` and `userGroups.userInfo`. */
+type GroupClaimSettings = NonNullable<Settings['token']>;
 
 /** Maximum number of groups of a user from one source; further ones are dropped. */
 export const MAX_GROUPS = 1_000;
@@ -132,7 +125,11 @@ export function certificateGroups(field: string): GroupSource {
  * Groups from a header that proxies in `server.trustedProxies` set; ignored from others.
  * @param isProxy true for configured addresses; trusting all peers would allow arbitrary groups
  */
-export function headerGroups(settings: GroupHeaderSettings, isProxy: TrustPeer, names: ProductNames): GroupSource {
+export function headerGroups(
+  settings: NonNullable<Settings['header']>,
+  isProxy: TrustPeer,
+  names: ProductNames,
+): GroupSource {
   const { name, delimiter } = settings;
   const key = names.ownHeader(name).toLowerCase();
   const describedGroupsOf = ({ headers }: Asker): SourceResponse => {
@@ -178,15 +175,8 @@ function none(note: string): SourceResponse {
   return { groups: [], note };
 }
 
-/** Limits of lookups (`userGroups`); times in milliseconds. */
-export interface LookupSettings {
-  /** Maximum wait of a query for a lookup. */
-  readonly timeout: number;
-  readonly cacheDuration: number;
-  /** Maximum age of the last known groups while the source is unavailable. */
-  readonly keepLastKnown: number;
-  readonly maxCachedUsers: number;
-}
+/** Limits of lookups (`userGroups`). */
+type LookupSettings = Pick<Settings, 'timeout' | 'cacheDuration' | 'keepLastKnown' | 'maxCachedUsers'>;
 
 const MAX_LOOKUPS = 64;
 /** Maximum number of users with only a cached failure; separate, so that they do not evict others. */
@@ -295,18 +285,6 @@ function causeOf(error: unknown): string | null {
   return (cause.message || String(code ?? cause.name)).slice(0, MAX_CAUSE_LENGTH);
 }
 
-/** Settings of `userGroups`. */
-export interface UserGroupsSettings {
-  /** `all`: the groups of all sources; `first`: of the first one with any. */
-  readonly combine: 'all' | 'first';
-  readonly claimedUsers: readonly UserSource[];
-}
-
-export interface AskingRequest {
-  readonly headers: RawHeaders;
-  readonly address: string | undefined;
-}
-
 /**
  * Finds the groups of users by the configured sources, in order (docs/identity.md). An unverified name is not looked
  * up, unless the configuration trusts its source.
@@ -314,7 +292,7 @@ export interface AskingRequest {
 export class UserGroups {
   readonly #mapping: Pick<MappedUsers, 'ofLogin'> | null;
   readonly #sources: readonly GroupSource[];
-  readonly #combine: UserGroupsSettings['combine'];
+  readonly #combine: Settings['combine'];
   readonly #claimed: ReadonlySet<UserSource>;
 
   /**
@@ -323,7 +301,7 @@ export class UserGroups {
    */
   constructor(
     sources: readonly GroupSource[],
-    settings: UserGroupsSettings,
+    settings: Pick<Settings, 'combine' | 'claimedUsers'>,
     mapping: Pick<MappedUsers, 'ofLogin'> | null = null,
   ) {
     this.#mapping = mapping;
@@ -335,7 +313,7 @@ export class UserGroups {
   /**
    * Returns the user of a request, with groups; synchronously if no source makes a request. Neither throws nor rejects.
    */
-  of(user: RequestUser, request: AskingRequest): RequestUser | Promise<RequestUser> {
+  of(user: RequestUser, request: Pick<Asker, 'headers' | 'address'>): RequestUser | Promise<RequestUser> {
     const evidence = EvidentUser.evidenceOf(user);
     const asker = { user: user.user, doubt: this.#doubtOf(user, evidence), evidence, ...request };
     const responses = this.#sources.map((source) => source.groupsOf(asker));
@@ -386,20 +364,9 @@ function withGroups({ user, userInfo, mapping }: RequestUser, membership: Member
 /** Maximum size of the file, bytes. */
 const MAX_FILE_SIZE = 16 * 1_048_576;
 /** Timeout of reading it, milliseconds: a network file system may hang. */
-export const READ_TIMEOUT_MS = 10_000;
+const READ_TIMEOUT_MS = 10_000;
 
 type GroupsByUser = ReadonlyMap<string, readonly string[]>;
-
-/** Settings `userGroups.file`. */
-export interface GroupFileSettings {
-  readonly path: string;
-  /** Milliseconds between two reads of the file. */
-  readonly refreshPeriod: number;
-  /** Milliseconds for which the last good groups count while the file is unusable (`userGroups.keepLastKnown`). */
-  readonly keepLastKnown: number;
-  /** Timeout of one read in milliseconds. */
-  readonly readTimeout: number;
-}
 
 /**
  * Parses a file in the form of Trino's file group provider: `group:user,user` lines; blank lines and lines that begin
@@ -430,16 +397,18 @@ export function parseGroupFile(text: string): GroupsByUser {
  * @throws GatewayError EG_IMPOSSIBLE naming the key and the fix
  */
 export async function readGroupFile(path: string): Promise<GroupsByUser> {
-  return parsed(path, await inTime(textOf(path), READ_TIMEOUT_MS, tooSlow(path, READ_TIMEOUT_MS)));
+  return parsed(path, await inTime(textOf(path), READ_TIMEOUT_MS, tooSlow(path)));
 }
 
 /**
  * Opens the group file: a change is applied; an unusable file is reported once, and the last good groups count for
  * their time, then none.
+ * @param keepLastKnown milliseconds for which the last good groups count while the file is unusable
  * @throws GatewayError EG_IMPOSSIBLE naming the key and the fix, if the file cannot be used at the start
  */
 export async function openGroupFile(
-  { path, refreshPeriod, keepLastKnown, readTimeout }: GroupFileSettings,
+  { path, refreshPeriod }: NonNullable<Settings['file']>,
+  keepLastKnown: number,
   clock: Pick<Clock, 'monotonic'>,
   logger: Logger,
 ): Promise<GroupSource & { groupsOf(asker: Parameters<GroupSource['groupsOf']>[0]): SourceResponse; stop(): void }> {
@@ -460,7 +429,7 @@ export async function openGroupFile(
     reading ??= textOf(path).finally(() => {
       reading = null;
     });
-    return inTime(reading, readTimeout, tooSlow(path, readTimeout));
+    return inTime(reading, READ_TIMEOUT_MS, tooSlow(path));
   };
   const file = await followFiles(read, (text) => parsed(path, text), report, refreshPeriod);
   return {
@@ -476,8 +445,8 @@ export async function openGroupFile(
   };
 }
 
-function tooSlow(path: string, timeout: number): () => GatewayError {
-  return () => unusable(path, `was not read within ${timeout / 1_000} seconds`);
+function tooSlow(path: string): () => GatewayError {
+  return () => unusable(path, `was not read within ${READ_TIMEOUT_MS / 1_000} seconds`);
 }
 
 /** @throws GatewayError EG_IMPOSSIBLE naming the key and the fix */

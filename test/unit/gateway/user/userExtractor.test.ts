@@ -364,7 +364,7 @@ describe('tokens of several issuers', () => {
     const common = {
       audiences: ['engine', 'also'],
       requiredClaims: {},
-      algorithms: ['RS256', 'ES256'],
+      algorithms: ['RS256' as const, 'ES256' as const],
       tokenUserField: null,
       userPrefix: null,
       groupPrefix: null,
