@@ -37,12 +37,15 @@ export class Slot {
   /** False until the database has its row. */
   isRecorded = false;
   isReleased = false;
+  /** Monotonic time of its acquisition. */
+  readonly since: number;
   binding: { readonly queryId: string; readonly cluster: string } | null = null;
   readonly #counters: LimitCounters;
 
-  constructor(counters: LimitCounters, taken: readonly Demand[]) {
+  constructor(counters: LimitCounters, taken: readonly Demand[], since: number) {
     this.#counters = counters;
     this.taken = taken;
+    this.since = since;
   }
 
   /** From now on the end of the query releases it, at any replica. */
@@ -260,7 +263,7 @@ export class LimitCounters {
     const taking = this.#repository.take(transactionId, statement);
     const row = await within(taking, ACQUIRE_TIMEOUT_MS, null).catch(() => null);
     if (row === null) return null;
-    const slot = new Slot(this, []);
+    const slot = new Slot(this, [], this.#clock.monotonic());
     slot.slotId = row.slotId;
     slot.isRecorded = true;
     slot.binding = { queryId: statement, cluster: row.cluster ?? '' };
@@ -420,7 +423,7 @@ export class LimitCounters {
         now,
       );
       slots = decisions.map(({ taken }, index) =>
-        taken.length === 0 ? null : (pending[index]?.slot ?? new Slot(this, taken)),
+        taken.length === 0 ? null : (pending[index]?.slot ?? new Slot(this, taken, this.#clock.monotonic())),
       );
       return slots.flatMap((slot): readonly NewSlot[] =>
         slot === null ? [] : [{ slotId: slot.slotId, parts: slot.taken }],
@@ -439,8 +442,13 @@ export class LimitCounters {
     if (bound.length === 0) return;
     const missing = new Set(await this.#repository.bind(bound));
     if (missing.size === 0) return;
-    // This replica was paused, and others have removed its slots.
-    for (const slot of bindings) if (missing.has(slot.slotId)) this.#recordLater(slot);
+    const now = this.#clock.monotonic();
+    for (const slot of bindings) {
+      if (!missing.has(slot.slotId)) continue;
+      // This replica was paused, and the leader has removed the slot; else its query was bound before, and has ended.
+      if (now - slot.since >= UNBOUND_MS) this.#recordLater(slot);
+      else slot.isReleased = true;
+    }
   }
 
   #settle({ resolve, slot: own }: Pending, decision: Decision, slot: Slot | null): void {
@@ -465,7 +473,7 @@ export class LimitCounters {
     if (!this.#admitsWhenAway && acquisition.mode !== 'forced') return { kind: 'unavailable', slot: null };
     const [decision] = decideAcquisitions([acquisition], this.#lastUse, this.#clock.now());
     if (decision === undefined) throw new Error('an acquisition without a decision');
-    const slot = decision.taken.length === 0 ? null : new Slot(this, decision.taken);
+    const slot = decision.taken.length === 0 ? null : new Slot(this, decision.taken, this.#clock.monotonic());
     if (slot !== null) {
       this.#ownSlots.add(slot);
       this.#recordLater(slot);

@@ -206,6 +206,7 @@ for (const family of databases) {
       one.began('start', 'transaction');
       one.ended('start');
       const isIdle = async () => {
+        for (const each of [one, other]) await maintain(each);
         const [row] = await rows();
         return row?.transaction_id === 'transaction' && row.query_id === null;
       };
@@ -218,7 +219,11 @@ for (const family of databases) {
       const last = await one.ofTransaction('transaction');
       last?.bind('commit', 'a');
       other.ended('commit', true);
-      await until(async () => (await rows()).length === 0, 'the transaction to end');
+      const isOver = async () => {
+        for (const each of [one, other]) await maintain(each);
+        return (await rows()).length === 0;
+      };
+      await until(isOver, 'the transaction to end');
       expect(await inUse()).toEqual({});
     });
 
