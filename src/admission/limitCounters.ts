@@ -112,6 +112,7 @@ export class LimitCounters {
   #timer: NodeJS.Timeout | null = null;
   #timerAt = Number.POSITIVE_INFINITY;
   #isAway = false;
+  #awaySince = 0;
   #isEnabled = false;
   #isUsed = false;
   #isStopped = false;
@@ -137,6 +138,11 @@ export class LimitCounters {
 
   get isAway(): boolean {
     return this.#isAway;
+  }
+
+  /** Milliseconds for which the database has been unavailable; 0 if it is not. */
+  get awayMs(): number {
+    return this.#isAway ? this.#clock.monotonic() - this.#awaySince : 0;
   }
 
   /**
@@ -537,7 +543,9 @@ export class LimitCounters {
 
   #noteAway(error: unknown): void {
     const reason = error instanceof Error ? error.message : String(error);
-    if (!this.#isAway) this.#logger.warn({ reason }, 'limits not counted in the database');
+    if (this.#isAway) return;
+    this.#logger.warn({ reason }, 'limits not counted in the database');
     this.#isAway = true;
+    this.#awaySince = this.#clock.monotonic();
   }
 }

@@ -46,6 +46,8 @@ const MAX_TEXTS = 3;
  */
 const TICK_MS = [20, 80] as const;
 const MAX_TICK_KEYS = 500;
+/** Time without the database after which queued submissions are sent over the limits. A shorter one is a slow response. */
+const OUTAGE_MS = 5_000;
 /** Up to this number, the position of a new submission is computed. */
 const MAX_COUNTED = 2_000;
 /** Maximum age of the positions that clients receive. */
@@ -358,7 +360,7 @@ export class LimitedAdmission implements Admission {
         const keys = new Set(['queue:all']);
         for (const queue of this.#queues.values()) {
           for (const submission of queue.inOrder()) {
-            if (counters.isAway && submission.waitsSince + submission.queue.holdMs <= clock.monotonic()) {
+            if (counters.awayMs >= OUTAGE_MS && submission.waitsSince + submission.queue.holdMs <= clock.monotonic()) {
               if (submission.takeAnyway() === null) submission.resolve(null);
             }
             if (keys.size < MAX_TICK_KEYS) for (const key of submission.keys()) keys.add(key);
