@@ -5,9 +5,12 @@ import { parseDuration } from '../config/units.ts';
 import { type DescribedRequest, parseDescribedRequest } from '../gateway/analysis/explainRequest.ts';
 import { type ReplayReport, replayHistory } from '../gateway/replay/historyReplay.ts';
 import type { ReplayTarget } from '../gateway/replay/recordedQuery.ts';
+import { storedTenancy } from '../kinds/engineTenant/kind.ts';
+import { ENGINE_TENANT } from '../kinds/engineTenant/spec.ts';
 import { ROUTING_RULE, type RoutingRule } from '../kinds/routingRule/spec.ts';
 import { type ProductNames, productNames } from '../model/names.ts';
 import { isRecord } from '../model/record.ts';
+import { platformOf } from '../operator/operatorOptions.ts';
 import { resourceOfStored } from '../operator/sources/storedResource.ts';
 import { type ExplainedRouting, routingOf } from '../routing/explanation.ts';
 import { GroupRouter } from '../routing/groupRouter.ts';
@@ -18,13 +21,13 @@ import { REFERENCE_PRIORITY } from '../rules/compile/priorityDifferences.ts';
 import { createRuleCompiler } from '../rules/compiler.ts';
 import type { RuleRequest, RuleSet, RuleTrace } from '../rules/decision.ts';
 import type { EditedRules, RuleEdit } from '../rules/replay/recordedRequest.ts';
-import { routeRights } from '../rules/routeRights.ts';
 import type { RulesFile } from '../rules/ruleCompiler.ts';
+import { ruleRights } from '../rules/tenancy.ts';
 import { readBackends, readLastQueries, readResources } from '../store/openStore.ts';
 import { configName, readConfigFiles } from './configFile.ts';
 import { type CliIo, type CommandLine, command, configFlags, exitCodes, fail, stderrLogger } from './io.ts';
 import { offlineMapping, offlineRequests, offlineRules, readRuleEdits } from './offlineRules.ts';
-import { clusterPolicy, databaseSettings, replaySettings, ruleCompilerOptions } from './settings.ts';
+import { databaseSettings, replaySettings, ruleCompilerOptions } from './settings.ts';
 
 interface Recorded {
   readonly id: string;
@@ -249,10 +252,13 @@ async function editedRules(
   io: CliIo,
 ): Promise<EditedRules> {
   const database = { ...databaseSettings(config), logger };
-  const stored = await readResources(database, [ROUTING_RULE]);
-  const { groups } = clusterPolicy(config);
-  const clusters = groups.areOpen ? [] : await readBackends(database);
-  const rights = routeRights(groups, clusters, config.routing.defaultRoutingGroup);
+  const resources = await readResources(database, [ROUTING_RULE, ENGINE_TENANT]);
+  const [stored, tenants] = [ROUTING_RULE, ENGINE_TENANT].map((of) => resources.filter(({ kind }) => kind === of));
+  const { writeNamespace, namespaces, namespace } = config.resources;
+  const platform = platformOf(config.resources, writeNamespace ?? namespaces[0] ?? namespace ?? 'default');
+  const tenancy = storedTenancy((tenants ?? []).map(resourceOfStored), platform);
+  const clusters = tenancy.isOpen ? [] : await readBackends(database);
+  const rights = ruleRights(tenancy, clusters, config.routing.defaultRoutingGroup);
   const compiler = createRuleCompiler({
     ...ruleCompilerOptions(config),
     names: productNames(config.protocol.productName, config.protocol.clusterHeaders),
@@ -260,11 +266,11 @@ async function editedRules(
   });
   const file = await rulesFile(config);
   // As in the operator, the compilation finds invalid rules.
-  const rules: readonly unknown[] = stored.map(resourceOfStored);
+  const rules: readonly unknown[] = (stored ?? []).map(resourceOfStored);
   const { order, fileProblems } = compiler.compile(rules as readonly RoutingRule[], file, rights);
   for (const { line, column, message } of fileProblems)
     io.stderr.write(`${file?.path}:${line}:${column}: warning: ${message}\n`);
-  const names = new Set([...order.map(({ rule }) => rule), ...stored.map(({ registryName }) => registryName)]);
+  const names = new Set([...order.map(({ rule }) => rule), ...(stored ?? []).map(({ registryName }) => registryName)]);
   const missing = edits.find(({ name, rule }) => rule === null && !names.has(name));
   if (missing !== undefined)
     fail(io, `error: --delete ${missing.name} names no rule; there are ${[...names].join(', ') || 'none'}`);

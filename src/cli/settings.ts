@@ -12,7 +12,6 @@ import type { ClientCertificateMode } from '../gateway/server/gatewayServer.ts';
 import type { TlsFiles } from '../gateway/tls/tlsFiles.ts';
 import type { ClusterPolicy } from '../kinds/engineCluster/clusterPolicy.ts';
 import { ClusterAddresses } from '../model/clusterAddresses.ts';
-import { GroupBindings } from '../model/groupBindings.ts';
 import type { ProductNames } from '../model/names.ts';
 import type { DeletionGuardSettings } from '../operator/reconcile/deletionGuard.ts';
 import { requestKeyOf } from '../routing/admissionPolicy.ts';
@@ -95,13 +94,12 @@ export function historySettings({ dataStore, queryHistory }: GatewayConfig): His
   return { ...queryHistory, enabled: dataStore.queryHistoryEnabled, flushIntervalMs: queryHistory.flushInterval };
 }
 
-/** Rights of the authors of resources. */
+/** Bounds of what clusters declare. */
 export function clusterPolicy({ resources }: GatewayConfig): ClusterPolicy {
-  const { source, allowedAddresses, groups } = resources;
+  const { source, allowedAddresses } = resources;
   return {
     // Authors of other sources operate the gateway; engines on the same machine are theirs.
     addresses: new ClusterAddresses({ allowed: allowedAddresses, loopback: source !== 'kubernetes' }),
-    groups: new GroupBindings(groups),
   };
 }
 

@@ -146,7 +146,7 @@ export function customResourceDefinition(kind: ResourceKind): object {
     metadata: { name: `${kind.plural}.${API_GROUP}` },
     spec: {
       group: API_GROUP,
-      scope: 'Namespaced',
+      scope: kind.isClusterScoped ? 'Cluster' : 'Namespaced',
       names: {
         kind: kind.kind,
         listKind: `${kind.kind}List`,

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type Kind, keyText } from '../model/resource.ts';
 import { ENGINE_CLUSTER } from './engineCluster/spec.ts';
+import { ENGINE_TENANT } from './engineTenant/spec.ts';
 import type { ResourceOutcome } from './outcome.ts';
 import { ROUTING_RULE } from './routingRule/spec.ts';
 
@@ -19,8 +20,8 @@ type Outcomes = { readonly of: (kind: Kind) => readonly ResourceOutcome[] };
 
 /** Observations of clusters and rules by this replica's data plane, for their statuses. */
 export class DataPlaneFindings {
-  /** By `keyText`: the last failure of a rule at evaluation, and the generation that failed. */
-  readonly #ruleFailures = new Map<string, { readonly generation: number; readonly message: string }>();
+  /** By `keyText`: the last failure of a rule or tenant at evaluation, and the generation that failed. */
+  readonly #failures = new Map<string, { readonly generation: number; readonly message: string }>();
   /** By cluster, from its first query on. */
   readonly forwardedHeaders = new Map<string, ForwardedHeadersFinding>();
   /** By cluster. */
@@ -28,24 +29,32 @@ export class DataPlaneFindings {
 
   /** Notes that a rule as it is now failed for a request. @returns keys of the resources whose status that changes */
   noteRuleFailure(rule: string, message: string, outcomes: Outcomes): readonly string[] {
-    const changed = outcomesOfName(outcomes, ROUTING_RULE, rule).filter(({ key, resource }) => {
-      const failure = { generation: resource.metadata.generation, message };
-      const isKnown = isDeepStrictEqual(this.#ruleFailures.get(keyText(key)), failure);
-      this.#ruleFailures.set(keyText(key), failure);
-      return !isKnown;
-    });
+    return this.#note(outcomesOfName(outcomes, ROUTING_RULE, rule), message);
+  }
+
+  /** Notes the first query that tenants as they are now match together. @returns as `noteRuleFailure` */
+  noteTenantConflict(tenants: readonly string[], outcomes: Outcomes): readonly string[] {
+    const message = `spec.decides of the tenants ${tenants.join(', ')} match the same query, which none of them decides`;
+    const isNew = (outcome: ResourceOutcome) => this.failure(outcome) === null;
+    return this.#note(tenants.flatMap((name) => outcomesOfName(outcomes, ENGINE_TENANT, name)).filter(isNew), message);
+  }
+
+  #note(outcomes: readonly ResourceOutcome[], message: string): readonly string[] {
+    const changed = outcomes.filter((outcome) => this.failure(outcome) !== message);
+    for (const { key, resource } of changed)
+      this.#failures.set(keyText(key), { generation: resource.metadata.generation, message });
     return changed.map(({ key }) => keyText(key));
   }
 
-  /** The last failure of a rule's current version, or null. */
-  ruleFailure({ key, resource }: ResourceOutcome): string | null {
-    const failure = this.#ruleFailures.get(keyText(key));
+  /** The last failure of the current version of a rule or tenant, or null. */
+  failure({ key, resource }: ResourceOutcome): string | null {
+    const failure = this.#failures.get(keyText(key));
     return failure?.generation === resource.metadata.generation ? failure.message : null;
   }
 
   /** Drops the findings of a resource that was deleted. @param key as `keyText` has it */
   forget(key: string): void {
-    this.#ruleFailures.delete(key);
+    this.#failures.delete(key);
   }
 }
 

@@ -1,7 +1,8 @@
-import type { Resource } from '../model/resource.ts';
+import type { Kind, Resource } from '../model/resource.ts';
 import type { AdmissionPolicy } from '../routing/admissionPolicy.ts';
 import type { RoutableCluster } from '../routing/routingTable.ts';
 import type { CompiledRules, RuleCompiler, RulesFile } from '../rules/ruleCompiler.ts';
+import type { Tenancy } from '../rules/tenancy.ts';
 import type { BackendRow } from '../store/store.ts';
 import type { ClusterPolicy } from './engineCluster/clusterPolicy.ts';
 import type { ResourceOutcome, State } from './outcome.ts';
@@ -15,18 +16,29 @@ export interface ProgramSettings {
   readonly services: ServiceLookup;
   readonly allowedServiceNamespaces: readonly string[];
   readonly defaultRoutingGroup: string;
-  /** Rights of the authors of resources. */
   readonly policy: ClusterPolicy;
+  /** Absent: every namespace is the platform's, also with tenants. */
+  readonly platform?: Platform | undefined;
   /** Results of discoveries; absent without Kubernetes. */
   readonly discoveries?: DiscoveryReports | undefined;
   /** Name of the gateway's own database on its server; left out, it is not known. */
   readonly ownDatabase?: string | null;
 }
 
+/** Namespace of the platform, which operates the gateway (docs/resources.md#tenants). */
+export interface Platform {
+  readonly namespace: string;
+  /** True if resources of several namespaces are read, so that others need a tenant. */
+  readonly areSeveral: boolean;
+}
+
 /** The routing table while the kinds build it one after the other: each may read what those before it added. */
 export interface RoutingDraft {
   /** Rows of Trino Gateway, which no resource has adopted. */
   readonly rows: readonly BackendRow[];
+  /** All resources. */
+  readonly resources: ReadonlyMap<Kind, readonly Resource[]>;
+  tenancy: Tenancy;
   clusters: readonly RoutableCluster[];
   admission: AdmissionPolicy;
   /** Null until a kind has compiled them. */

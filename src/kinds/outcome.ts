@@ -6,6 +6,7 @@ import { registryNameOf } from '../model/resourceName.ts';
 import type { AdmissionCount, AdmissionCounts } from '../routing/admissionCounts.ts';
 import type { GroupPolicy } from '../routing/admissionPolicy.ts';
 import type { RoutableCluster, RoutingTable } from '../routing/routingTable.ts';
+import { type GrantRejection, grantText } from '../rules/tenancy.ts';
 import type { DataPlaneFindings } from './dataPlaneFindings.ts';
 import type { GroupTargets } from './resourceGroupConfiguration/groupsStatus.ts';
 
@@ -66,16 +67,9 @@ export function nameConflict(resource: Resource, holder: Resource): Acceptance {
   return notAccepted('NameConflict', nameConflictMessage(resource, holder));
 }
 
-/** Reason that a namespace may not declare something of routing groups (docs/resources.md#several-teams). */
-export interface GroupRefusal {
-  /** Field of the spec, without `spec.`; null: no field is to be corrected. */
-  readonly field: string | null;
-  readonly message: string;
-}
-
 /** The acceptance of a resource whose namespace may not declare it. */
-export function groupNotAllowed({ field, message }: GroupRefusal): Acceptance {
-  return notAccepted('GroupNotAllowed', field === null ? message : `spec.${field}: ${message}`);
+export function notGranted(refusal: GrantRejection): Acceptance {
+  return notAccepted(refusal.reason, grantText(refusal));
 }
 
 /** True if a resource is accepted as it is; false for kinds that accept in another way. */

@@ -3,14 +3,14 @@ import { type Problem, problemText } from '../model/errors.ts';
 import { claimNames } from '../model/nameClaims.ts';
 import { keyText, type Resource } from '../model/resource.ts';
 import { registryNameOf } from '../model/resourceName.ts';
+import { type GrantRejection, openTenancy, type Tenancy, withholdsName } from '../rules/tenancy.ts';
 import type { KindProgram, RoutingDraft } from './kindProgram.ts';
 import {
   type Acceptance,
-  type GroupRefusal,
-  groupNotAllowed,
   liveOf,
   nameConflict,
   notAccepted,
+  notGranted,
   outcomeOf,
   type ResourceOutcome,
 } from './outcome.ts';
@@ -66,9 +66,9 @@ export interface PolicyKind<Policy extends object, Outcome extends PolicyOutcome
   readonly acceptance: Acceptance;
   problems(spec: unknown, name: string): readonly Problem[];
   /** The policy of a valid resource. */
-  policy(resource: Resource, name: string): Policy;
+  policy(resource: Resource, name: string, tenancy: Tenancy): Policy;
   /** Reason that the namespace of a valid resource may not declare it, or null. */
-  refusal(resource: Resource, policy: Policy): GroupRefusal | null;
+  rejection(resource: Resource, policy: Policy, tenancy: Tenancy): GrantRejection | null;
   /** Returns what completes outcomes; `declared` is the policy of the present version if it is valid, else the active one. */
   completer(draft: RoutingDraft): (outcome: PolicyOutcome<Policy>, declared: Policy | null) => Outcome;
   /** Adds the active policies to the routing table. */
@@ -89,18 +89,21 @@ export class PolicyProgram<Policy extends object, Outcome extends PolicyOutcome<
   restore(resources: readonly Resource[]): void {
     for (const resource of resources) {
       const name = registryNameOf(resource);
-      const { own } = this.#judge(resource, name);
+      const { own } = this.#judge(resource, name, openTenancy);
       if (own !== null) this.#lastGood.set(resource.metadata.uid, { name, policy: own });
     }
   }
 
   refresh(resources: readonly Resource[], draft: RoutingDraft): ReadonlyMap<string, Outcome> {
     const live = liveOf(resources);
-    const holders = this.#kind.hasUniqueNames ? claimNames(live) : new Map<string, Resource>();
+    const { tenancy } = draft;
+    // A name that a namespace may not use stays free for others.
+    const claimants = live.filter((each) => !lacksName(each, tenancy));
+    const holders = this.#kind.hasUniqueNames ? claimNames(claimants) : new Map<string, Resource>();
     const complete = this.#kind.completer(draft);
     const outcomes = new Map(
       live.map((resource) => {
-        const { outcome, declared } = this.#outcome(resource, holders.get(registryNameOf(resource)) ?? resource);
+        const { outcome, declared } = this.#outcome(resource, holders, tenancy);
         return [keyText(outcome.key), complete(outcome, declared)];
       }),
     );
@@ -112,36 +115,47 @@ export class PolicyProgram<Policy extends object, Outcome extends PolicyOutcome<
     return outcomes;
   }
 
-  #outcome(resource: Resource, holder: Resource) {
-    const { uid } = resource.metadata;
+  #outcome(resource: Resource, holders: ReadonlyMap<string, Resource>, tenancy: Tenancy) {
+    const kind = this.#kind;
+    const { uid, namespace } = resource.metadata;
     const base = outcomeOf(resource);
     const { registryName: name, suspended } = base;
+    const isWithheld = kind.hasUniqueNames && lacksName(resource, tenancy);
+    const holder = (isWithheld ? null : holders.get(name)) ?? resource;
     const isHolder = holder === resource;
     const { own, acceptance } = isHolder
-      ? this.#judge(resource, name)
+      ? this.#judge(resource, name, tenancy)
       : { own: null, acceptance: nameConflict(resource, holder) };
     const last = this.#lastGood.get(uid);
     const isSameName = !this.#kind.hasUniqueNames || last?.name === name;
-    const lastGood = isHolder && isSameName ? (last?.policy ?? null) : null;
-    const isLifted = suspended && !this.#kind.isFrozenBySuspension;
+    // What is not granted any more ends.
+    const isGranted = last !== undefined && kind.rejection(resource, last.policy, tenancy) === null;
+    const lastGood = isHolder && isSameName && isGranted ? last.policy : null;
+    const isLifted = suspended && !kind.isFrozenBySuspension;
     const policy = isLifted ? null : own !== null && !suspended ? own : lastGood;
     if (policy !== null) this.#lastGood.set(uid, { name, policy });
     const isPrevious = own === null && lastGood !== null;
     const message = `${acceptance.message}${isPrevious ? '; the last good version stays in force' : ''}`;
-    const outcome: PolicyOutcome<Policy> = { ...base, acceptance: { ...acceptance, message }, policy };
+    // Nothing may be known by the name that it asks for.
+    const registryName = withholdsName(acceptance.reason) ? `${namespace}/${resource.metadata.name}` : name;
+    const outcome: PolicyOutcome<Policy> = { ...base, registryName, acceptance: { ...acceptance, message }, policy };
     return { outcome, declared: own ?? policy };
   }
 
-  #judge(resource: Resource, name: string): Verdict<Policy> {
+  #judge(resource: Resource, name: string, tenancy: Tenancy): Verdict<Policy> {
     const kind = this.#kind;
-    return this.#versions.of(resource, name, () => {
+    return this.#versions.of(resource, `${name}/${tenancy.key}`, () => {
       const problems = kind.problems(resource.spec, name);
       if (problems.length > 0) return { own: null, acceptance: notAccepted('InvalidSpec', problemText(problems)) };
-      const policy = kind.policy(resource, name);
-      const refusal = kind.refusal(resource, policy);
-      return refusal === null
+      const policy = kind.policy(resource, name, tenancy);
+      const rejection = kind.rejection(resource, policy, tenancy);
+      return rejection === null
         ? { own: policy, acceptance: kind.acceptance }
-        : { own: null, acceptance: groupNotAllowed(refusal) };
+        : { own: null, acceptance: notGranted(rejection) };
     });
   }
+}
+
+function lacksName(resource: Resource, tenancy: Tenancy): boolean {
+  return tenancy.nameRejection(resource.metadata.namespace, registryNameOf(resource)) !== null;
 }

@@ -10,14 +10,22 @@ export interface RoleRule {
   readonly why: string;
 }
 
+/** Kinds of namespaces: rights to others need a ClusterRole, which is not derived. */
+const namespaced = (kinds: KindRegistry) => kinds.all.filter(({ isClusterScoped }) => !isClusterScoped);
+
 /** Required rights of the gateway's account on its resources. */
 export function roleRules(kinds: KindRegistry): readonly RoleRule[] {
   const apiGroups = [API_GROUP];
   return [
-    ...kinds.all.map(({ plural, ownAccess: { verbs, why } }) => ({ apiGroups, resources: [plural], verbs, why })),
+    ...namespaced(kinds).map(({ plural, ownAccess: { verbs, why } }) => ({
+      apiGroups,
+      resources: [plural],
+      verbs,
+      why,
+    })),
     {
       apiGroups,
-      resources: kinds.all.map(({ plural }) => `${plural}/status`),
+      resources: namespaced(kinds).map(({ plural }) => `${plural}/status`),
       verbs: ['patch'],
       why: 'Conditions are written to the status subresource, so that no spec is changed.',
     },
@@ -26,7 +34,7 @@ export function roleRules(kinds: KindRegistry): readonly RoleRule[] {
 
 /** Rights of the aggregated roles `view` and `edit` of users (Kubernetes: aggregated ClusterRoles). */
 export function userRules(kinds: KindRegistry, role: 'view' | 'edit'): readonly RoleRule[] {
-  const resources = kinds.all.map(({ plural }) => plural);
+  const resources = namespaced(kinds).map(({ plural }) => plural);
   const verbs = {
     view: ['get', 'list', 'watch'],
     edit: ['create', 'update', 'patch', 'delete', 'deletecollection'],

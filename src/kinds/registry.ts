@@ -1,5 +1,6 @@
 import { engineCluster } from './engineCluster/kind.ts';
 import { engineClusterDiscovery } from './engineClusterDiscovery/kind.ts';
+import { engineTenant } from './engineTenant/kind.ts';
 import { KindRegistry } from './kindRegistry.ts';
 import { queryLimit } from './queryLimit/kind.ts';
 import { resourceGroupConfiguration } from './resourceGroupConfiguration/kind.ts';
@@ -8,6 +9,7 @@ import { routingRule } from './routingRule/kind.ts';
 
 /** Every kind of resources, a line each; a kind may look at what those before it mean. */
 export const resourceKinds = new KindRegistry([
+  engineTenant, // before all others, which need its grants
   engineCluster, // before rules, which name clusters and their groups
   engineClusterDiscovery,
   routingGroup, // before limits and rules, which name groups

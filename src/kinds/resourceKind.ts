@@ -159,6 +159,8 @@ export interface ResourceKind<Outcome extends ResourceOutcome = ResourceOutcome>
   readonly isRequired: boolean;
   /** True if a registry name is one resource's alone, in all namespaces; the others are not accepted (`claimNames`). */
   readonly hasUniqueNames: boolean;
+  /** True if its resources have no namespace; theirs is an empty text here. */
+  readonly isClusterScoped: boolean;
   /** True if its status shows counts (`StatusView.counts`), which change by themselves. */
   readonly hasCounts: boolean;
 }
@@ -172,6 +174,7 @@ export const plainKind = {
   rows: null,
   isRequired: false,
   hasUniqueNames: false,
+  isClusterScoped: false,
   hasCounts: false,
 } as const;
 

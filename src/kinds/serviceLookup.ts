@@ -79,6 +79,7 @@ export type ObjectData =
 /** Looks up Services and objects that clusters refer to; responses from memory, as reconciling does not wait for it. */
 export interface ServiceLookup {
   objectData(kind: 'ConfigMap' | 'Secret', namespace: string, name: string): ObjectData;
+  namespaces(): NamespaceLabels;
   address(reference: ServiceReference): Address;
   /** Registers a listener for Services that became known, changed or went; the response removes it. */
   onChange(listener: () => void): () => void;
@@ -97,6 +98,11 @@ export const noServices: ServiceLookup = {
     reason: 'ServiceRefUnsupported',
     message: 'spec.serviceRef needs resources.source: kubernetes; set spec.proxyTo instead',
     final: true,
+  }),
+  namespaces: () => ({
+    synced: false,
+    reason: 'it needs resources.source: kubernetes; set spec.namespaces.names instead',
+    labels: new Map(),
   }),
   onChange: () => () => false,
 };

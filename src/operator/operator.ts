@@ -1,13 +1,12 @@
 import { noServices } from '../kinds/serviceLookup.ts';
 import { parseLabelSelector } from '../model/labelSelector.ts';
-import { NamespaceTrust } from '../model/namespaceTrust.ts';
 import { keyTextOf } from '../model/resource.ts';
 import { registryNameOf } from '../model/resourceName.ts';
 import { noCounts } from '../routing/admissionCounts.ts';
 import { OperatorAudit } from './audit/operatorAudit.ts';
 import { Discoveries } from './discovery/discoveries.ts';
 import { DatabaseLeadership } from './leadership/leadership.ts';
-import type { OperatorOptions, ResourceSettings, SourceComponents } from './operatorOptions.ts';
+import { type OperatorOptions, platformOf, type ResourceSettings, type SourceComponents } from './operatorOptions.ts';
 import { Controller } from './reconcile/controller.ts';
 import { ExternalChanges } from './reconcile/externalChanges.ts';
 import { groupApplier } from './reconcile/groupApplier.ts';
@@ -31,17 +30,16 @@ export async function createOperator(options: OperatorOptions) {
   const { leadership, kubernetes } = parts;
   const source = parts.source.selecting(selectionOf(options.resources));
   const { store, table, clock, logger, resourceGroups: groupStores = null, ownDatabase = null } = options;
-  const { namespace, namespaces, trustedNamespaces, unmanagedRows } = options.resources;
-  const areSeveral = namespaces.length === 0 ? namespace === '*' : new Set(namespaces).size > 1;
-  const trust = areSeveral ? new NamespaceTrust([parts.namespace, ...trustedNamespaces]) : undefined;
-  const policy = { ...options.policy, trust };
+  const { unmanagedRows } = options.resources;
+  const several = platformOf(options.resources, parts.namespace);
+  const platform = several.areSeveral ? several : { ...several, namespace: source.writeNamespace };
   const discoveries = kubernetes === undefined ? undefined : new Discoveries(options, kubernetes, leadership);
   const { groupOwners } = store;
   const effects = groupApplier(groupStores, groupOwners, () => controller.outcomes, logger);
   const controller: Controller = new Controller({
     ...options,
     ...{ source, leadership, statusLeadership: kubernetes?.statusLeadership, metrics },
-    ...{ effects, policy, changes, unmanagedRows, discoveries, otherLosses: discoveries },
+    ...{ effects, platform, changes, unmanagedRows, discoveries, otherLosses: discoveries },
     services: kubernetes?.services ?? noServices,
     onTransition: (transition) => {
       kubernetes?.events.recordTransition(transition);
@@ -55,8 +53,9 @@ export async function createOperator(options: OperatorOptions) {
       discoveries?.request();
     },
   });
-  const writes = new ResourceWrites(source, controller, table, policy, clock, options.apiWrites);
-  const audit = options.auditWriter === undefined ? null : new OperatorAudit(options, leadership, writes);
+  const writes = new ResourceWrites(source, controller, table, options.policy, clock, options.apiWrites);
+  const audit: OperatorAudit | null =
+    options.auditWriter === undefined ? null : new OperatorAudit(options, leadership, writes);
   const registry = new ResourceClusterRegistry(writes);
   const limits = new LimitRegistry(writes, options.admissionCounts ?? noCounts);
   const groups = groupStores === null ? null : groupTables(groupStores, groupOwners, effects, writes, ownDatabase);

@@ -1,5 +1,5 @@
 import type { Registry } from 'prom-client';
-import type { ProgramSettings } from '../kinds/kindProgram.ts';
+import type { Platform, ProgramSettings } from '../kinds/kindProgram.ts';
 import type { AuditWriter } from '../store/auditWriter.ts';
 import type { SchemaStores } from '../store/resourceGroupStore.ts';
 import type { SourceName, Store } from '../store/store.ts';
@@ -19,8 +19,6 @@ export interface ResourceSettings {
   readonly namespace: string | null;
   /** In place of `namespace`, unless empty. */
   readonly namespaces: readonly string[];
-  /** In addition to the gateway's own, where several are read. */
-  readonly trustedNamespaces: readonly string[];
   /** Class of the gateway; null: resources that name none are its own. */
   readonly class: string | null;
   /** As `parseLabelSelector` reads it; null: any labels. */
@@ -32,9 +30,17 @@ export interface ResourceSettings {
   readonly unmanagedRows: 'serve' | 'ignore';
 }
 
+/** The platform of a gateway. @param own the gateway's namespace */
+export function platformOf(
+  { namespace, namespaces }: Pick<ResourceSettings, 'namespace' | 'namespaces'>,
+  own: string,
+): Platform {
+  return { namespace: own, areSeveral: namespaces.length === 0 ? namespace === '*' : new Set(namespaces).size > 1 };
+}
+
 /** Options of `createOperator`; call `controller.scheduleRefresh()` when an input of outcomes has changed. */
 export interface OperatorOptions
-  extends Omit<ProgramSettings, 'services' | 'discoveries'>,
+  extends Omit<ProgramSettings, 'services' | 'discoveries' | 'platform'>,
     Pick<ControllerOptions, 'kinds' | 'table' | 'deletionGuard' | 'admissionCounts' | 'clock' | 'random' | 'logger'> {
   readonly resources: ResourceSettings;
   readonly apiWrites: ApiWrites;

@@ -16,7 +16,6 @@ import type { RuleSet } from './decision.ts';
 import { systemSources } from './evaluation.ts';
 import { defaultRuleLimits } from './limits.ts';
 import type { EditedRules, RuleEdit } from './replay/recordedRequest.ts';
-import type { RouteRights } from './routeRights.ts';
 import type {
   CompiledRules,
   EditProblem,
@@ -27,6 +26,7 @@ import type {
   RulesFileProblem,
   TriedRule,
 } from './ruleCompiler.ts';
+import { type GrantRejection, grantText, type RuleRights, stageOf } from './tenancy.ts';
 
 type Compilation =
   | { readonly rule: CompiledRule }
@@ -71,7 +71,7 @@ class SetCompiler implements RuleCompiler {
     CachedResource,
     {
       readonly name: string;
-      readonly rights: RouteRights['version'] | null;
+      readonly rights: RuleRights['version'] | null;
       readonly isOwner: boolean;
       readonly verdict: Verdict;
     }
@@ -83,7 +83,7 @@ class SetCompiler implements RuleCompiler {
     readonly fileFailed: boolean;
   } = { file: [], resources: [], fileFailed: false };
   readonly #reported = new WeakSet<CachedResource>();
-  #rights: RouteRights | null = null;
+  #rights: RuleRights | null = null;
   /** Inputs of the last `compile`, including inactive rules. */
   #inputs: { readonly resources: readonly RoutingRule[]; readonly hasFile: boolean } = {
     resources: [],
@@ -111,7 +111,7 @@ class SetCompiler implements RuleCompiler {
     this.#failures = new RuleFailureReports(options);
   }
 
-  compile(resources: readonly RoutingRule[], file: RulesFile | null, rights: RouteRights | null = null): CompiledRules {
+  compile(resources: readonly RoutingRule[], file: RulesFile | null, rights: RuleRights | null = null): CompiledRules {
     this.#rights = rights;
     this.#inputs = { resources, hasFile: file !== null };
     this.#rightsVersion = rights?.version ?? null;
@@ -140,7 +140,9 @@ class SetCompiler implements RuleCompiler {
   }
 
   #judgeAll(resources: readonly RoutingRule[], isOff: boolean, isExternal: boolean): ResourceVerdicts {
-    const owners = claimNames(resources);
+    // A name that a namespace may not use stays free for others.
+    const claimants = resources.filter((each) => nameRejection(each, this.#rights) === null);
+    const owners = claimNames(claimants);
     const entries = new Map<string, CachedResource>();
     const all: Verdict[] = [];
     const reports = new Map<string, RuleReport>();
@@ -157,7 +159,7 @@ class SetCompiler implements RuleCompiler {
     // Deleted resources are dropped, so that memory does not grow over time.
     this.#resources = entries;
     // If several resources claim a name, a change of one may affect the others.
-    const isPlain = owners.size === resources.length && reports.size === resources.length;
+    const isPlain = owners.size === claimants.length && reports.size === resources.length;
     this.#lastVerdicts = isPlain ? { resources, all, reports, rights: this.#rightsVersion } : null;
     return { reports, inForce: rulesOf(all), replaced: null };
   }
@@ -211,7 +213,7 @@ class SetCompiler implements RuleCompiler {
       this.#orderedLast = { file, order, listing: last.listing, warnings, groups };
       return this.#orderedLast;
     }
-    const order = inOrder(file, inForce);
+    const order = inOrder(file, inForce, this.#rights);
     const listing = order.map(({ definition: { name, origin, priority } }) => ({ rule: name, origin, priority }));
     this.#orderedLast = { file, order, listing, warnings: ruleWarnings(order), groups: namedGroups(order) };
     return this.#orderedLast;
@@ -240,7 +242,7 @@ class SetCompiler implements RuleCompiler {
     const { file, resources, fileFailed } = this.#partaking;
     const draw = this.#withDraft({ file, resources }, draft);
     if ('problems' in draw) return draw;
-    return { ruleSet: new CompiledRuleSet(activeRules(draw), this.#setOptions(fileFailed, null)) };
+    return { ruleSet: new CompiledRuleSet(activeRules(draw, this.#rights), this.#setOptions(fileFailed, null)) };
   }
 
   edited(edits: readonly RuleEdit[]): EditedRules | { readonly problems: readonly EditProblem[] } | null {
@@ -256,7 +258,7 @@ class SetCompiler implements RuleCompiler {
       else rules = outcome;
     }
     if (problems.length > 0) return { problems };
-    const [before, after] = [activeRules({ file, resources }), activeRules(rules)];
+    const [before, after] = [activeRules({ file, resources }, this.#rights), activeRules(rules, this.#rights)];
     const definitions = [...new Set([...before, ...after].map(({ definition }) => definition))];
     const positions = new Map(definitions.map((definition, position) => [definition, position]));
     const positionsOf = (order: readonly CompiledRule[], isUnused: boolean): readonly number[] | null =>
@@ -288,12 +290,14 @@ class SetCompiler implements RuleCompiler {
   ): PartakingRules | { problems: readonly PlacedProblem[] } {
     const isDraft = ({ definition }: CompiledRule): boolean => definition.name === draft.name;
     const origin = file.some(isDraft) ? 'file' : 'resource';
-    // A draft has the rights of the resource that it replaces.
+    // A draft has rights and stage of the resource that it replaces.
     const resource = this.#inputs.resources.find((each) => registryNameOf(each) === draft.name);
     const namespace = resources.find(isDraft)?.definition.namespace ?? resource?.metadata.namespace ?? null;
     const priority =
       draft.priority ?? (origin === 'file' ? this.#file?.defaultPriority : undefined) ?? DEFAULT_PRIORITY;
-    const compiled = compileRule({ ...draftDefinition({ ...draft, priority }, origin), namespace }, this.#options);
+    const stage = origin === 'file' || resource === undefined ? 'First' : stageIn(resource);
+    const definition = { ...draftDefinition({ ...draft, priority }, origin), namespace, stage };
+    const compiled = compileRule(definition, this.#options);
     if (!('rule' in compiled)) return { problems: placedProblems(compiled.problems) };
     const { rule } = compiled;
     const replaced = (rules: readonly CompiledRule[]) => rules.map((each) => (isDraft(each) ? rule : each));
@@ -326,9 +330,9 @@ class SetCompiler implements RuleCompiler {
       onRuleError,
       fileFailed,
       rights: this.#rights,
-      isExternal: this.#options.rulesType === 'EXTERNAL',
       onFailure: (rule, message) => failures?.report(rule, message),
       onNotAsked: (rule) => failures?.count(rule),
+      onConflict: (tenants) => this.#options.onTenantConflict?.(tenants),
       sources,
     };
   }
@@ -424,8 +428,11 @@ function definitionOf(resource: RoutingRule): RuleDefinition | string {
     return ONE_EFFECT;
   }
   const draft = { ...spec, name: registryNameOf(resource), actions };
-  return { ...draftDefinition(draft, 'resource'), namespace: resource.metadata.namespace };
+  const { namespace } = resource.metadata;
+  return { ...draftDefinition(draft, 'resource'), namespace, stage: stageIn(resource) };
 }
+
+const stageIn = ({ spec }: RoutingRule): RuleDefinition['stage'] => (spec.stage === 'Final' ? 'Final' : 'First');
 
 interface ResourceVerdicts {
   readonly reports: ReadonlyMap<string, RuleReport>;
@@ -470,7 +477,7 @@ function isOfOneClaim(a: RoutingRule, b: RoutingRule): boolean {
 }
 
 function haveOnePlace({ definition: a }: CompiledRule, { definition: b }: CompiledRule): boolean {
-  return a.name === b.name && a.priority === b.priority && a.origin === b.origin;
+  return a.name === b.name && a.priority === b.priority && a.origin === b.origin && a.stage === b.stage;
 }
 
 function rulesOf(verdicts: readonly Verdict[]): readonly CompiledRule[] {
@@ -490,19 +497,22 @@ function judge(
   owner: RoutingRule,
   isOff: boolean,
   isExternal: boolean,
-  rights: RouteRights | null,
+  rights: RuleRights | null,
 ): Verdict {
   const rule = registryNameOf(resource);
-  if (owner !== resource) {
+  const isAccepted = 'rule' in compilation;
+  const refusalOf = ({ definition }: CompiledRule) => rights?.ruleRejection(definition) ?? null;
+  const ofName = nameRejection(resource, rights);
+  if (ofName === null && owner !== resource) {
     return { report: notInForce(rule, 'NameConflict', nameConflictMessage(resource, owner)), rule: null };
   }
-  const isAccepted = 'rule' in compilation;
-  const rejection = isAccepted ? routeRejection(compilation.rule, rights) : null;
-  if (rejection !== null) {
+  const refusal = ofName ?? (isAccepted ? refusalOf(compilation.rule) : null);
+  if (refusal !== null) {
     const programmedMessage = 'the rule may not do that';
-    return { report: { ...notInForce(rule, 'GroupNotAllowed', rejection), programmedMessage }, rule: null };
+    const report = notInForce(rule, refusal.reason, grantText(refusal));
+    return { report: { ...report, programmedMessage }, rule: null };
   }
-  const isLastAllowed = lastGood !== null && routeRejection(lastGood, rights) === null;
+  const isLastAllowed = lastGood !== null && refusalOf(lastGood) === null;
   const candidate = isAccepted ? compilation.rule : isLastAllowed ? lastGood : null;
   const accepted = isAccepted
     ? ({ accepted: true, acceptedReason: 'Accepted', message: acceptedMessage(compilation.rule) } as const)
@@ -520,27 +530,8 @@ function judge(
   return { report: { rule, ...accepted, inForce, programmed: isAccepted, ...programmed }, rule: candidate };
 }
 
-/**
- * Returns the reason that a rule may not route to its `routeTo` or deny anything; null if it may. Targets of actions
- * are known only at evaluation.
- */
-function routeRejection(
-  { definition: { namespace, routeTo, deny } }: CompiledRule,
-  rights: RouteRights | null,
-): string | null {
-  if (namespace === null || rights === null) return null;
-  if (deny !== null && rights.deniable(namespace) === 'none') {
-    return `spec.deny: namespace ${namespace} may not deny queries to any routing group; have it added to resources.groups of the gateway's configuration, to the list deny of a group`;
-  }
-  if (routeTo === null) return null;
-  const { routingGroup, cluster } = routeTo;
-  if (routingGroup !== undefined)
-    return prefixed('spec.routeTo.routingGroup', rights.groupRejection(namespace, routingGroup));
-  return cluster === undefined ? null : prefixed('spec.routeTo.cluster', rights.clusterRejection(namespace, cluster));
-}
-
-function prefixed(field: string, rejection: string | null): string | null {
-  return rejection === null ? null : `${field}: ${rejection}`;
+function nameRejection(resource: RoutingRule, rights: RuleRights | null): GrantRejection | null {
+  return rights?.tenancy.nameRejection(resource.metadata.namespace, registryNameOf(resource)) ?? null;
 }
 
 /** Describes code that fails at evaluation, such as unknown variables. */
@@ -551,7 +542,7 @@ function acceptedMessage(rule: CompiledRule): string {
   return ['the rule compiles', ...warnings].join('; ').slice(0, 4096);
 }
 
-export function notInForce(rule: string, acceptedReason: RuleReport['acceptedReason'], message: string): RuleReport {
+function notInForce(rule: string, acceptedReason: string, message: string): RuleReport {
   return {
     rule,
     accepted: false,
@@ -620,14 +611,20 @@ function without({ file, resources }: PartakingRules, name: string): PartakingRu
 }
 
 /** Returns rules in firing order. */
-function activeRules({ file, resources }: PartakingRules): readonly CompiledRule[] {
-  return inOrder(file, resources).filter(({ definition }) => !definition.suspend);
+function activeRules({ file, resources }: PartakingRules, rights: RuleRights | null): readonly CompiledRule[] {
+  return inOrder(file, resources, rights).filter(({ definition }) => !definition.suspend);
 }
 
-/** Priority, then file before resources, then order of definition in the file and by name among resources. */
-function inOrder(fileRules: readonly CompiledRule[], resourceRules: readonly CompiledRule[]): CompiledRule[] {
+/** Stage, then priority, then file before resources, then order of definition in the file and by name among resources. */
+function inOrder(
+  fileRules: readonly CompiledRule[],
+  resourceRules: readonly CompiledRule[],
+  rights: RuleRights | null,
+): CompiledRule[] {
   const byName = [...resourceRules].sort((a, b) =>
     a.definition.name < b.definition.name ? -1 : a.definition.name > b.definition.name ? 1 : 0,
   );
-  return [...fileRules, ...byName].sort((a, b) => a.definition.priority - b.definition.priority);
+  const placed = [...fileRules, ...byName].map((rule) => ({ rule, stage: stageOf(rule.definition, rights) }));
+  placed.sort((a, b) => a.stage - b.stage || a.rule.definition.priority - b.rule.definition.priority);
+  return placed.map(({ rule }) => rule);
 }

@@ -23,6 +23,8 @@ export interface RuleRequest {
   readonly isSubmission: boolean;
   /** Null while request analysis is off. */
   readonly user: RequestUser | null;
+  /** The user for tenants, also while request analysis is off; absent or null: unknown. */
+  readonly sender?: RequestUser | null;
   /** Null while request analysis is off. */
   readonly queryProperties: QueryProperties | null;
   /** Of recorded requests only: value of a header's first line, null if it was missing. @throws UnknownRead */
@@ -35,6 +37,10 @@ export interface RuleTrace {
   readonly rule: string;
   readonly origin: 'file' | 'resource';
   readonly priority: number;
+  /** Absent in the first stage. */
+  readonly stage?: 'tenant' | 'final';
+  /** Tenant of a rule. */
+  readonly tenant?: string;
   readonly outcome: 'fired' | 'not-matched' | 'failed' | 'denied' | 'skipped';
   /** Its entries in `result`; absent if empty. */
   readonly put?: Readonly<Record<string, string | null>>;
@@ -74,6 +80,8 @@ export interface RuleDecision {
 export interface RuleSet {
   /** True if a rule reads user or query properties, so that the request must be analyzed. */
   readonly needsAnalysis: boolean;
+  /** True if rules of tenants are asked, so that decisions depend on `RuleRequest.sender`. */
+  readonly needsSender?: boolean;
   /** Hash of its rules; absent if unknown. */
   readonly version?: string;
   /** Headers that rules read by a literal name, in lower case and sorted; absent if unknown. */

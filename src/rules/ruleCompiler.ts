@@ -5,7 +5,7 @@ import type { RuleDraft } from './compile/ruleDraft.ts';
 import type { RuleSet } from './decision.ts';
 import type { Sources } from './evaluation.ts';
 import type { EditedRules, RuleEdit } from './replay/recordedRequest.ts';
-import type { RouteRights } from './routeRights.ts';
+import type { RuleRights } from './tenancy.ts';
 
 export interface RulesFile {
   readonly path: string;
@@ -44,14 +44,7 @@ export interface RuleReport {
   readonly rule: string;
   /** False: the current version of the rule is not used. */
   readonly accepted: boolean;
-  readonly acceptedReason:
-    | 'Accepted'
-    | 'InvalidSpec'
-    | 'CompileError'
-    | 'AnalysisDisabled'
-    | 'NameConflict'
-    | 'GroupNotAllowed'
-    | 'NamespaceNotTrusted';
+  readonly acceptedReason: string;
   /** Sentence for users; for a compile error with field, line and column. */
   readonly message: string;
   /** Active version: `previous` is the last one that compiled, `none` nothing. */
@@ -140,6 +133,8 @@ export interface RuleCompilerOptions {
   readonly countFailure?: (rule: string, origin: RuleFailure['origin']) => void;
   /** Called at most once per rule and `failureIntervalMs` (default: 10 s). Must not throw. */
   readonly onRuleFailure?: (failure: RuleFailure) => void;
+  /** Called for each query that several tenants would decide. Must not throw. */
+  readonly onTenantConflict?: (tenants: readonly string[]) => void;
   /** Called once for each version of a resource's rules with warnings. Must not throw. */
   readonly onRuleWarnings?: (
     rules: readonly { readonly rule: string; readonly warnings: readonly PlacedProblem[] }[],
@@ -161,7 +156,7 @@ export interface RuleCompiler {
    * @param file the latest rules file; null if not configured
    * @param rights rights of rules by namespace; null or absent: unrestricted
    */
-  compile(resources: readonly RoutingRule[], file: RulesFile | null, rights?: RouteRights | null): CompiledRules;
+  compile(resources: readonly RoutingRule[], file: RulesFile | null, rights?: RuleRights | null): CompiledRules;
   /**
    * Compiles a rules file in multiple turns of the event loop, for the next `compile` with it; does not change active
    * rules.

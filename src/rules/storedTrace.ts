@@ -17,7 +17,7 @@ export function storedTrace(trace: readonly RuleTrace[]): StoredTrace {
   const stored: (RuleTrace | NotMatched)[] = [];
   let run: NotMatched | null = null;
   for (const each of trace) {
-    if (each.outcome !== 'not-matched') {
+    if (each.outcome !== 'not-matched' || each.stage !== undefined) {
       stored.push(each);
       run = null;
     } else if (run !== null && run.origin === each.origin) run.notMatched.push(each.rule, each.priority);

@@ -14,21 +14,20 @@ export interface ValueProblem {
 
 /** Maximum number of instructions of all regular expressions of a list: all of them are followed for each character. */
 const MAX_INSTRUCTIONS = 2_000;
-/**
- * Longer texts than names of users and sources have; they count as matched, as a client could otherwise avoid its
- * limit.
- */
+/** Longer texts than names of users and sources have are not searched. */
 const MAX_TEXT_LENGTH = 1_024;
 /** Maximum number of cached texts, and their maximum length in UTF-16 units. */
 const [KEPT_TEXTS, MAX_CACHED_LENGTH] = [128, 128];
 const LIMITS = { ...defaultRuleLimits, memory: 1_048_576, stringLength: 65_536, time: 10 };
 
 /**
- * Returns a matcher of texts. Its time per text is bounded; a text for which regular expressions would take longer, or
- * with more than 1,024 characters, counts as matched by them.
+ * Returns a matcher of texts. Its time per text is bounded.
+ * @param inDoubt result for a text for which regular expressions would take longer, or with more than 1,024 characters: clients choose
+ *   texts, to avoid a limit or to get a right
  */
 export function textMatcher(
   values: readonly StringMatch[],
+  inDoubt: boolean,
 ): { readonly matches: TextMatcher } | { readonly problems: readonly ValueProblem[] } {
   const of = (wanted: StringMatch['type']) =>
     values.filter(({ type = 'Exact' }) => type === wanted).map(({ value }) => value);
@@ -58,19 +57,29 @@ export function textMatcher(
     }
   }
   if (problems.length > 0) return { problems };
-  return { matches: patterns.length === 0 ? isPlainMatch : withPatterns(isPlainMatch, patterns) };
+  return { matches: patterns.length === 0 ? isPlainMatch : withPatterns(isPlainMatch, patterns, inDoubt) };
 }
 
-function withPatterns(isPlainMatch: TextMatcher, patterns: readonly JavaPattern[]): TextMatcher {
+/** Mistakes in lists of matches. @param parent of the fields, such as `spec.match` */
+export function* matchProblems(parent: string, lists: Readonly<Record<string, readonly StringMatch[] | undefined>>) {
+  for (const [field, values = []] of Object.entries(lists)) {
+    const matcher = textMatcher(values, false);
+    for (const { index, message } of 'problems' in matcher ? matcher.problems : [])
+      yield { field: `${parent}.${field}[${index}].value`, message };
+  }
+}
+
+function withPatterns(isPlainMatch: TextMatcher, patterns: readonly JavaPattern[], inDoubt: boolean): TextMatcher {
   // Each replica matches the same few names repeatedly.
   const responses = new Map<string, boolean>();
   return (text) => {
-    if (isPlainMatch(text) || text.length > MAX_TEXT_LENGTH) return true;
+    if (isPlainMatch(text)) return true;
+    if (text.length > MAX_TEXT_LENGTH) return inDoubt;
     const response = responses.get(text);
     if (response !== undefined) return response;
     const isMatch = matchesOne(patterns, text);
     // Out of time, which may not repeat.
-    if (isMatch === null) return true;
+    if (isMatch === null) return inDoubt;
     if (text.length <= MAX_CACHED_LENGTH) {
       if (responses.size >= KEPT_TEXTS) responses.clear();
       responses.set(text, isMatch);

@@ -7,11 +7,18 @@ import { HealthMonitors } from '../../src/gateway/health/healthMonitors.ts';
 import { openPolicy } from '../../src/kinds/engineCluster/clusterPolicy.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import { ClusterAddresses } from '../../src/model/clusterAddresses.ts';
-import { GroupBindings } from '../../src/model/groupBindings.ts';
 import { type KnexStore, openStore } from '../../src/store/openStore.ts';
 import { type ControlPlane, controlPlaneAvailable } from '../support/controlPlane.ts';
 import { defaultMonitorSettings, openChecks } from '../support/healthChecks.ts';
-import { clusterManifest, type KubeRig, kubeRig, ruleManifest, startPlane } from '../support/kubeRig.ts';
+import {
+  clusterManifest,
+  groupManifest,
+  type KubeRig,
+  kubeRig,
+  limitManifest,
+  ruleManifest,
+  startPlane,
+} from '../support/kubeRig.ts';
 import { allResources } from '../support/kubernetesOperator.ts';
 import { manifest } from '../support/manifest.ts';
 import { sampleRequest } from '../support/ruleAttempt.ts';
@@ -34,15 +41,31 @@ describe.skipIf(!controlPlaneAvailable)('all namespaces, with only the Role and 
     rig = await kubeRig(plane, { allNamespaces: true });
     north = `north-${rig.namespace}`;
     south = `south-${rig.namespace}`;
-    for (const namespace of [north, south]) await rig.kubectl(['create', 'namespace', namespace]);
+    for (const namespace of [north, south]) {
+      await rig.kubectl(['create', 'namespace', namespace]);
+      await grant(namespace, {});
+    }
   });
   afterEach(async () => {
     await rig?.stop();
     // The next gateway sees every namespace there is.
     for (const namespace of [north, south, rig.namespace]) {
-      await rig.kubectl(['-n', namespace, 'delete', 'ec,rr', '--all']);
+      await rig.kubectl(['-n', namespace, 'delete', 'ec,rr,rtg,ql', '--all']);
     }
+    await rig.kubectl(['delete', 'et', '--all']);
   });
+
+  const every = [{ type: 'RegularExpression', value: '.*' }];
+  /** Makes a namespace the tenant of its name, with all names and groups, and the queries of a user of its name. */
+  const grant = (namespace: string, spec: object): Promise<string> =>
+    rig.kubectl(
+      ['apply', '--server-side', '--force-conflicts', '-f', '-'],
+      manifest('EngineTenant', namespace, {
+        ...{ namespaces: { names: [namespace] }, names: every, routingGroups: every },
+        ...{ decides: { users: [{ value: namespace }] }, credentialsHosts: ['*'], ...spec },
+      }),
+    );
+  const queryOf = (user: string) => ({ ...sampleRequest, sender: { user, userInfo: null } });
 
   const applyIn = (namespace: string, document: object, manager = 'kubectl'): Promise<string> =>
     rig.kubectl(['-n', namespace, 'apply', '--server-side', `--field-manager=${manager}`, '-f', '-'], document);
@@ -71,6 +94,8 @@ describe.skipIf(!controlPlaneAvailable)('all namespaces, with only the Role and 
     expect(stored.map((row) => `${row.kind} ${row.namespace}/${row.name}`).sort()).toEqual([
       `EngineCluster ${north}/a`,
       `EngineCluster ${south}/b`,
+      `EngineTenant /${north}`,
+      `EngineTenant /${south}`,
       `RoutingRule ${south}/r`,
     ]);
     await until(async () =>
@@ -247,147 +272,199 @@ describe.skipIf(!controlPlaneAvailable)('all namespaces, with only the Role and 
     }
   });
 
-  test('a routing group that is bound to namespaces takes clusters and rules of these alone', async () => {
-    const policy = {
-      ...openPolicy,
-      groups: new GroupBindings({ etl: { join: [north], route: [north] } }),
-    };
-    const { table, controller } = await rig.startOperator({ policy });
-    const toEtl = { actions: ['result.put("routingGroup", "etl")'] };
-    for (const namespace of [north, south]) {
-      await applyIn(namespace, clusterManifest(`c-${namespace}`, { routingGroup: 'etl' }));
-      await applyIn(namespace, ruleManifest(`r-${namespace}`, { routeTo: { routingGroup: 'etl' } }));
-    }
-    await until(async () => expect(await acceptance(north, `c-${north}`)).toBe('Accepted'));
-    await until(async () => expect(await acceptance(south, `c-${south}`)).toBe('GroupNotAllowed'));
-    await rig.kubectl(['-n', south, 'wait', '--for=condition=Stalled', `ec/c-${south}`, '--timeout=60s']);
-    await rig.kubectl(['-n', north, 'wait', '--for=condition=Programmed', `rr/r-${north}`, '--timeout=60s']);
-    await rig.kubectl(['-n', south, 'wait', '--for=condition=Accepted=False', `rr/r-${south}`, '--timeout=60s']);
-    expect(table.current.groups.get('etl')?.map(({ name }) => name)).toEqual([`c-${north}`]);
-    // What actions set is known when they run: the rule is accepted, and says so once it was tried.
-    await applyIn(south, { ...ruleManifest('sets'), spec: { condition: 'true', ...toEtl } });
-    await rig.kubectl(['-n', south, 'wait', '--for=condition=Programmed', 'rr/sets', '--timeout=60s']);
-    const decision = table.current.rules?.decide(sampleRequest);
-    const failed = decision?.trace.rules.find(({ rule }) => rule === 'sets');
-    expect(failed).toMatchObject({
-      outcome: 'failed',
-      error: expect.stringContaining('resources.groups["etl"].route'),
-    });
-    expect(decision).toMatchObject({ rule: `r-${north}`, routingGroup: 'etl' });
-    controller.reportRuleFailure('sets', failed?.error ?? '');
-    await rig.kubectl(['-n', south, 'wait', '--for=condition=Failing', 'rr/sets', '--timeout=60s']);
-  });
-
-  test('a deny rule refuses queries to the groups that its namespace may deny, and no others', async () => {
-    const rights = { join: null, route: null };
-    const groups = new GroupBindings({ etl: { ...rights, deny: [north] }, '*': { ...rights, deny: [south] } });
-    const { table } = await rig.startOperator({ policy: { ...openPolicy, groups } });
-    const denies = (name: string): object => ruleManifest(name, { routeTo: undefined, deny: { message: name } });
-    await applyIn(north, clusterManifest('c', { routingGroup: 'etl' }));
-    await applyIn(north, ruleManifest('to-etl', { routeTo: { routingGroup: 'etl' } }));
-    await applyIn(south, denies('of-south'));
-    await applyIn(rig.namespace, denies('of-neither'));
-    await rig.kubectl(['-n', north, 'wait', '--for=condition=Programmed', 'rr/to-etl', '--timeout=60s']);
-    await rig.kubectl(['-n', south, 'wait', '--for=condition=Programmed', 'rr/of-south', '--timeout=60s']);
-    const reason = 'jsonpath={.status.conditions[?(@.type=="Accepted")].reason}';
-    await until(async () =>
-      expect(await rig.kubectl(['get', 'rr', 'of-neither', '-o', reason])).toBe('GroupNotAllowed'),
-    );
-    expect(table.current.rules?.decide(sampleRequest)).toMatchObject({ denied: null, routingGroup: 'etl' });
-    await applyIn(north, denies('of-north'));
-    await until(() =>
-      expect(table.current.rules?.decide(sampleRequest)).toMatchObject({ denied: { rule: 'of-north' } }),
-    );
-    // Without the route the query goes to the default group, which is the other namespace's to deny.
-    await rig.kubectl(['-n', north, 'delete', 'rr', 'to-etl']);
-    await until(() =>
-      expect(table.current.rules?.decide(sampleRequest)).toMatchObject({ denied: { rule: 'of-south' } }),
-    );
-  });
-
-  describe('namespaces that are not trusted', () => {
-    const conditionOf = async (namespace: string, resource: string): Promise<{ reason: string; message: string }> => {
-      const path = 'jsonpath={.status.conditions[?(@.type=="Accepted")]}';
+  describe('tenants', () => {
+    const conditionOf = async (namespace: string, resource: string, type = 'Accepted') => {
+      const path = `jsonpath={.status.conditions[?(@.type=="${type}")]}`;
       const text = await rig.kubectl(['-n', namespace, 'get', resource, '-o', path]);
-      return JSON.parse(text === '' ? '{}' : text) as { reason: string; message: string };
+      return JSON.parse(text === '' ? '{}' : text) as { status: string; reason: string; message: string };
     };
+    const isRefused = (namespace: string, resource: string, reason: string, fix: string) =>
+      until(async () =>
+        expect(await conditionOf(namespace, resource)).toMatchObject({
+          ...{ status: 'False', reason, message: expect.stringContaining(fix) },
+        }),
+      );
     const logged = () => {
       const lines: string[] = [];
       return { lines, logger: pino({ level: 'warn' }, { write: (line: string) => lines.push(line) }) };
     };
+    // Clusters of this suite are not checked: groups of them are not ready.
+    const ready = (namespace: string, ...names: string[]) =>
+      rig.kubectl(['-n', namespace, 'wait', '--for=condition=Accepted', ...names, '--timeout=60s']);
+    const denies = (name: string): object => ruleManifest(name, { routeTo: undefined, deny: { message: name } });
 
-    test('a rule for every query that leads to a cluster of its author is not asked', async () => {
+    test('a rule for every query decides those of its tenant, only to its groups, and takes no name of others', async () => {
+      await grant(north, { names: undefined, routingGroups: [{ type: 'Prefix', value: 'north' }] });
       const { lines, logger } = logged();
-      const { table, stop } = await rig.startOperator({ trustedNamespaces: [south], logger });
+      const { table } = await rig.startOperator({ logger });
       await applyIn(rig.namespace, clusterManifest('adhoc-1'));
-      await applyIn(north, clusterManifest(`${north}-listener`));
-      const steal = ruleManifest('a-steal', { priority: 5, stop: true, routeTo: { cluster: `${north}-listener` } });
-      await applyIn(north, steal);
-      // With the same name, and older than the platform's.
-      await applyIn(north, ruleManifest('platform', { routeTo: { cluster: `${north}-listener` } }));
-      await applyIn(north, ruleManifest('denies', { routeTo: undefined, deny: { message: 'no' } }));
-      await applyIn(rig.namespace, ruleManifest('platform', { priority: 1, routeTo: { routingGroup: 'adhoc' } }));
-      await applyIn(south, ruleManifest('of-south', { condition: 'false' }));
-      await rig.kubectl(['wait', '--for=condition=Ready', 'rr/platform', '--timeout=60s']);
-      await rig.kubectl(['-n', south, 'wait', '--for=condition=Ready', 'rr/of-south', '--timeout=60s']);
-      const fix = `declare it in ${rig.namespace} or ${south}, or have ${north} added to resources.trustedNamespaces`;
-      for (const name of ['a-steal', 'platform', 'denies']) {
-        await until(async () =>
-          expect(await conditionOf(north, `rr/${name}`)).toMatchObject({
-            ...{ status: 'False', reason: 'NamespaceNotTrusted' },
-            message: expect.stringContaining(fix),
-          }),
-        );
-      }
-      await rig.kubectl(['-n', north, 'wait', '--for=condition=Ready', `ec/${north}-listener`, '--timeout=60s']);
-      await until(() => expect(table.current.clusters.has(`${north}-listener`)).toBe(true));
-      expect(table.current.rules?.decide(sampleRequest)).toMatchObject({
-        ...{ rule: 'platform', routingGroup: 'adhoc', cluster: null, denied: null },
+      await applyIn(north, clusterManifest(`${north}-1`, { routingGroup: 'north' }));
+      // With the platform's names, and older.
+      await applyIn(north, ruleManifest('platform', { routeTo: { cluster: `${north}-1` } }));
+      await applyIn(north, ruleManifest(`${north}-steal`, { priority: 5, routeTo: { cluster: 'adhoc-1' } }));
+      await applyIn(north, ruleManifest(`${north}-final`, { stage: 'Final', routeTo: { routingGroup: 'north' } }));
+      await applyIn(
+        north,
+        ruleManifest(`${north}-own`, { priority: 5, stop: true, routeTo: { routingGroup: 'north' } }),
+      );
+      await applyIn(rig.namespace, ruleManifest('platform', { priority: 1_000, routeTo: { routingGroup: 'adhoc' } }));
+      await ready(rig.namespace, 'rr/platform');
+      await ready(north, `rr/${north}-own`);
+      await isRefused(north, 'rr/platform', 'NameNotGranted', `added to spec.names of the EngineTenant ${north}`);
+      await isRefused(north, `rr/${north}-steal`, 'RoutingGroupNotGranted', `spec.routingGroups of the EngineTenant`);
+      await isRefused(north, `rr/${north}-final`, 'StageNotGranted', `in the namespace ${rig.namespace}`);
+      expect(table.current.rules?.decide(queryOf('somebody'))).toMatchObject({ rule: 'platform', cluster: null });
+      expect(table.current.rules?.decide(queryOf(north))).toMatchObject({
+        rule: `${north}-own`,
+        routingGroup: 'north',
       });
-      expect(lines.join('')).toContain(fix);
-      // As soon as the namespace is trusted, the same rule counts.
-      await stop();
-      const trusting = await rig.startOperator({ trustedNamespaces: [north, south] });
-      await until(async () => expect(await conditionOf(north, 'rr/a-steal')).toMatchObject({ reason: 'Accepted' }));
-      expect(trusting.table.current.rules?.decide(sampleRequest)).toMatchObject({ cluster: `${north}-listener` });
+      expect(lines.join('')).toContain(`added to spec.names of the EngineTenant ${north}`);
+      // A deny of the platform in the final stage is above all.
+      await applyIn(rig.namespace, {
+        ...denies('last'),
+        spec: { condition: 'true', stage: 'Final', deny: { message: 'x' } },
+      });
+      await until(() => expect(table.current.rules?.decide(queryOf(north)).denied?.rule).toBe('last'));
     });
 
-    test('resource groups of an environment with prune leave the rows of the platform in the tables', async () => {
-      const { store } = await rig.startOperator({ trustedNamespaces: [south] });
+    test('what a namespace of no tenant, or of a suspended one, declares is not accepted', async () => {
+      const { table } = await rig.startOperator();
+      await applyIn(north, clusterManifest('a'));
+      await applyIn(north, denies('d'));
+      await applyIn(north, groupManifest('etl', { maxRunningQueries: 1 }));
+      await applyIn(north, limitManifest('l'));
+      await ready(north, 'ec/a', 'rr/d', 'rtg/etl', 'ql/l');
+      expect(table.current.rules?.decide(queryOf(north)).denied).not.toBeNull();
+      await rig.kubectl(['patch', 'et', north, '--type=merge', '-p', '{"spec":{"suspend":true}}']);
+      for (const resource of ['ec/a', 'rr/d', 'rtg/etl', 'ql/l'])
+        await isRefused(north, resource, 'NoTenant', 'added to spec.namespaces of one');
+      expect([...table.current.clusters.keys()]).toEqual([]);
+      expect(table.current.rules?.decide(queryOf(north)).denied ?? null).toBeNull();
+      expect([table.current.admission.groups.size, table.current.admission.limits.length]).toEqual([0, 0]);
+      await rig.kubectl(['patch', 'et', north, '--type=merge', '-p', '{"spec":{"suspend":false}}']);
+      await ready(north, 'ec/a', 'rr/d', 'rtg/etl', 'ql/l');
+      await rig.kubectl(['delete', 'et', north]);
+      await isRefused(north, 'ec/a', 'NoTenant', north);
+    });
+
+    test('groups, limits and clusters need their grants, and the grants are shown by the tenant', async () => {
+      await grant(north, { names: undefined, routingGroups: [{ value: 'north' }], decides: undefined });
+      const { table, controller } = await rig.startOperator();
+      await applyIn(south, groupManifest('south-group', { name: `${north}-x` }));
+      await applyIn(north, clusterManifest(`${north}-1`, { routingGroup: 'north' }));
+      await applyIn(north, clusterManifest(`${north}-2`, { routingGroup: 'etl' }));
+      await applyIn(north, ruleManifest(`${north}-r`, { routeTo: { routingGroup: 'north' } }));
+      await applyIn(north, limitManifest('l'));
+      await applyIn(north, groupManifest('etl', { maxRunningQueries: 1 }));
+      await applyIn(north, groupManifest(`${north}-g`, { maxRunningQueries: 1 }));
+      await isRefused(north, `ec/${north}-2`, 'RoutingGroupNotGranted', 'the routing group etl');
+      await isRefused(north, `rr/${north}-r`, 'DecidesNotGranted', 'have spec.decides added');
+      await isRefused(north, 'ql/l', 'DecidesNotGranted', 'have spec.decides added');
+      await isRefused(north, 'rtg/etl', 'NameNotGranted', 'the name etl');
+      await isRefused(north, `rtg/${north}-g`, 'RoutingGroupNotGranted', `the routing group ${north}-g`);
+      await ready(north, `ec/${north}-1`);
+      expect([...table.current.clusters.keys()]).toEqual([`${north}-1`]);
+      // The two have the same user from now on.
+      await grant(north, { decides: { users: [{ value: 'both' }] } });
+      await grant(south, { decides: { users: [{ value: 'both' }] } });
+      await applyIn(south, ruleManifest('theirs', { routeTo: { routingGroup: 'south' } }));
+      await ready(north, `rr/${north}-r`, 'ql/l');
+      await ready(south, 'rr/theirs');
+      expect(table.current.rules?.decide(queryOf('both'))).toMatchObject({ rule: null, routingGroup: null });
+      expect(table.current.admission.limits[0]?.match.isDecided?.('both', [], '')).toBe(false);
+      controller.reportTenantConflict([north, south]);
+      await rig.kubectl(['wait', '--for=condition=Conflicting', `et/${north}`, `et/${south}`, '--timeout=60s']);
+      const columns = (await rig.kubectl(['get', 'et', north])).split('\n');
+      expect(columns[0]).toMatch(/^NAME +READY +NAMESPACES +CLUSTERS +RULES +SUSPEND +AGE$/);
+      await until(async () =>
+        expect(await rig.kubectl(['get', 'et', north])).toMatch(new RegExp(`${north} +True +1 +2 +1 `)),
+      );
+    });
+
+    test('namespaces are selected by labels, and belong to the older tenant', async () => {
+      await rig.kubectl(['delete', 'et', north]);
+      await grant('by-labels', { namespaces: { selector: { matchLabels: { team: 'n' } } } });
+      const { table } = await rig.startOperator();
+      await applyIn(north, clusterManifest('a'));
+      await isRefused(north, 'ec/a', 'NoTenant', north);
+      await rig.kubectl(['label', 'namespace', north, rig.namespace, 'team=n']);
+      await ready(north, 'ec/a');
+      expect(table.current.clusters.has('a')).toBe(true);
+      // The platform's own namespace is no tenant's.
+      await until(async () =>
+        expect(await conditionOf(rig.namespace, 'et/by-labels')).toMatchObject({
+          ...{ reason: 'NamespaceConflict', message: expect.stringContaining('belongs to the platform') },
+        }),
+      );
+      await grant('younger', { namespaces: { names: [north] } });
+      await isRefused(
+        north,
+        'et/younger',
+        'NamespaceConflict',
+        `namespace ${north} belongs to the older EngineTenant by-labels`,
+      );
+      await rig.kubectl(['label', 'namespace', north, 'team-']);
+      await isRefused(north, 'ec/a', 'NoTenant', north).catch(() => undefined);
+      await ready('default', 'et/younger');
+      await ready(north, 'ec/a');
+    });
+
+    test('resource groups need environment, root group and priorities, and prune nothing of others', async () => {
+      const { store } = await rig.startOperator();
       try {
-        const groups = (group: string, more: object) =>
+        const groups = (group: string, more: object = {}) =>
           manifest('ResourceGroupConfiguration', 'groups', {
-            ...{ environment: 'prod', ...more },
+            environment: 'prod',
             rootGroups: [{ name: group, softMemoryLimit: '50%', hardConcurrencyLimit: 5, maxQueued: 1 }],
             selectors: [{ group }],
+            ...more,
           });
         const tables = (store as KnexStore).resourceGroups({ allowed: null, maxOpen: 1 });
-        const rows = async () => (await tables.use(null, (own) => own.read())).groups.map(({ name }) => name);
+        const rows = async () => {
+          const { groups: all, selectors } = await tables.use(null, (own) => own.read());
+          return [all.map(({ name }) => name), selectors.map(({ priority }) => priority)];
+        };
         await applyIn(north, groups('attack', { prune: true }));
-        await until(async () =>
-          expect(await conditionOf(north, 'rgc/groups')).toMatchObject({
-            ...{ status: 'False', reason: 'NamespaceNotTrusted' },
-            message: expect.stringContaining('resources.trustedNamespaces'),
-          }),
+        await isRefused(
+          north,
+          'rgc/groups',
+          'EnvironmentNotGranted',
+          `spec.resourceGroups.environments of the EngineTenant`,
         );
-        await applyIn(south, groups('platform', {}));
-        await rig.kubectl(['-n', south, 'wait', '--for=condition=Ready', 'rgc/groups', '--timeout=60s']);
-        expect(await rows()).toEqual(['platform']);
-        // A later version is not accepted either, and its deletion takes nothing away.
-        await applyIn(north, groups('platform', { prune: true }));
-        const generation = 'jsonpath={.status.observedGeneration}=2';
-        await rig.kubectl(['-n', north, 'wait', `--for=${generation}`, 'rgc/groups', '--timeout=60s']);
+        await applyIn(rig.namespace, groups('platform'));
+        await ready(rig.namespace, 'rgc/groups');
+        expect(await rows()).toEqual([['platform'], [1]]);
+        const priorities = { from: 10, to: 19 };
+        const resourceGroups = { environments: ['prod'], rootGroups: [{ value: 'north' }], priorities };
+        await grant(north, { resourceGroups });
+        await isRefused(north, 'rgc/groups', 'ResourceGroupNotGranted', 'the root group attack');
+        await applyIn(north, groups('north', { prune: true }));
+        await isRefused(north, 'rgc/groups', 'ResourceGroupNotGranted', 'leave prune out');
+        const selectors = Array.from({ length: 11 }, (_, user) => ({ user: `${user}`, group: 'north' }));
+        await applyIn(north, groups('north', { selectors }));
+        await isRefused(north, 'rgc/groups', 'PrioritiesNotGranted', 'more selectors than priorities from 10 to 19');
+        await applyIn(north, groups('north', { databases: ['finance'] }));
+        await isRefused(north, 'rgc/groups', 'DatabaseNotGranted', 'the database finance');
+        await applyIn(north, groups('north'));
+        await ready(north, 'rgc/groups');
+        // The platform's selectors stay above.
+        await until(async () => {
+          const [names = [], given = []] = await rows();
+          expect([names.toSorted(), given.toSorted()]).toEqual([
+            ['north', 'platform'],
+            [19, 20],
+          ]);
+        });
         await rig.kubectl(['-n', north, 'delete', 'rgc', 'groups']);
-        await until(async () =>
-          expect((await store.resources.all()).filter(({ namespace }) => namespace === north)).toEqual([]),
-        );
-        expect(await rows()).toEqual(['platform']);
+        await until(async () => expect((await rows())[0]).toEqual(['platform']));
       } finally {
-        await rig.kubectl(['-n', south, 'delete', 'rgc', '--all']);
+        for (const namespace of [north, rig.namespace]) await rig.kubectl(['-n', namespace, 'delete', 'rgc', '--all']);
       }
     });
 
     test('a cluster does not get a name of another namespace, neither of a cluster nor of a row', async () => {
+      await grant(north, { names: undefined });
+      await grant(south, { names: undefined });
       const { lines, logger } = logged();
       await (await openStore({ jdbcUrl: rig.jdbcUrl, runMigrations: true, logger })).close();
       const database = new DatabaseSync(rig.jdbcUrl.replace('jdbc:sqlite:', ''));
@@ -395,28 +472,25 @@ describe.skipIf(!controlPlaneAvailable)('all namespaces, with only the Role and 
         "insert into gateway_backend (name, routing_group, backend_url, external_url, active) values ('old-one', 'etl', 'http://old:1', 'http://old:1', true)",
       );
       database.close();
-      const { table, stop } = await rig.startOperator({ trustedNamespaces: [], logger });
+      const { table, stop } = await rig.startOperator({ logger });
       const squat = (name: string, more: object): Promise<string> =>
         applyIn(north, clusterManifest(name, { proxyTo: 'http://squatter:1', ...more }));
       await squat('squat', { name: `${south}-9` });
       await squat('old-one', {});
       await squat('adhoc-1', {});
-      const refusal = (name: string) => ({
-        ...{ status: 'False', reason: 'NameNotAllowed' },
-        message: expect.stringMatching(
-          new RegExp(`^spec\\.name: ${name} does not begin with ${north}-, .*resources\\.trustedNamespaces`),
-        ),
-      });
-      await until(async () => expect(await conditionOf(north, 'ec/squat')).toMatchObject(refusal(`${south}-9`)));
-      await until(async () => expect(await conditionOf(north, 'ec/old-one')).toMatchObject(refusal('old-one')));
-      await until(async () => expect(await conditionOf(north, 'ec/adhoc-1')).toMatchObject(refusal('adhoc-1')));
+      for (const [resource, name] of [
+        ['squat', `${south}-9`],
+        ['old-one', 'old-one'],
+        ['adhoc-1', 'adhoc-1'],
+      ] as const)
+        await isRefused(north, `ec/${resource}`, 'NameNotGranted', `spec.name: the name ${name} is not granted`);
       // They are younger.
       await applyIn(south, clusterManifest(`${south}-9`));
       await applyIn(rig.namespace, clusterManifest('adhoc-1'));
       await squat(`${north}-1`, {});
-      await rig.kubectl(['-n', south, 'wait', '--for=condition=Ready', `ec/${south}-9`, '--timeout=60s']);
-      await rig.kubectl(['wait', '--for=condition=Ready', 'ec/adhoc-1', '--timeout=60s']);
-      await rig.kubectl(['-n', north, 'wait', '--for=condition=Ready', `ec/${north}-1`, '--timeout=60s']);
+      await ready(south, `ec/${south}-9`);
+      await ready(rig.namespace, 'ec/adhoc-1');
+      await ready(north, `ec/${north}-1`);
       const routed = table.current.clusters.values().map(({ name, proxyTo }) => `${name} ${proxyTo}`);
       expect([...routed].sort()).toEqual(
         [
@@ -426,7 +500,7 @@ describe.skipIf(!controlPlaneAvailable)('all namespaces, with only the Role and 
           'old-one http://old:1',
         ].sort(),
       );
-      expect(lines.join('')).toContain(`old-one does not begin with ${north}-`);
+      expect(lines.join('')).toContain('the name old-one is not granted');
       await stop();
       // REST refuses such a name before anything is written.
       const teams = await rig.startOperator({
@@ -437,7 +511,7 @@ describe.skipIf(!controlPlaneAvailable)('all namespaces, with only the Role and 
       });
       const sent = { name: 'x', proxyTo: 'http://x:1', externalUrl: 'http://x:1', active: true, routingGroup: 'adhoc' };
       await expect(teams.registry.add(sent, by)).rejects.toMatchObject({
-        ...{ code: 'EG_IMPOSSIBLE', field: 'name', message: expect.stringContaining(`begin with ${north}-`) },
+        ...{ code: 'EG_IMPOSSIBLE', field: 'name', message: expect.stringContaining('the name x is not granted') },
       });
       expect((await teams.registry.add({ ...sent, name: `${north}-x` }, by)).resource).toMatchObject({
         namespace: north,
@@ -448,6 +522,56 @@ describe.skipIf(!controlPlaneAvailable)('all namespaces, with only the Role and 
         expect(await rig.kubectl(['-n', north, 'get', 'ec', '-o', 'name'])).not.toMatch(/old-one/),
       );
       expect(teams.table.current.clusters.get('old-one')?.origin).toBe('row');
+    });
+
+    test('an editor of a namespace writes no tenant, and without the ClusterRole there are none', async () => {
+      const mayWrite = (verb: string) =>
+        rig
+          .kubectl(['auth', 'can-i', verb, 'enginetenants.enginegateway.dev', '-n', north, '--as=editor'])
+          .catch((error: { stdout: string }) => error.stdout);
+      await rig.kubectl(['apply', '-f', 'manifests/base/user-roles.yaml']);
+      await rig.kubectl([
+        '-n',
+        north,
+        'create',
+        'rolebinding',
+        'editor',
+        '--clusterrole=engine-gateway-edit',
+        '--user=editor',
+      ]);
+      expect((await mayWrite('create')).trim()).toBe('no');
+      expect((await mayWrite('patch')).trim()).toBe('no');
+      const single = await kubeRig(plane);
+      const { source, controller, table } = await single.startOperator();
+      await single.apply('kubectl', clusterManifest('own'));
+      await until(() => expect(table.current.clusters.has('own')).toBe(true));
+      expect(source.state()).toMatchObject({ synced: true, available: true, reason: null });
+      expect(controller.tenancy.isOpen).toBe(true);
+      await single.stop();
+    });
+
+    test('a discovery of a tenant makes clusters of its own Services, in its groups', async () => {
+      await grant(north, { names: undefined, routingGroups: [{ value: 'north' }] });
+      const { table } = await rig.startOperator({ discoveryNamespaces: ['*'] });
+      const service = (name: string, group: string) => ({
+        ...{ apiVersion: 'v1', kind: 'Service' },
+        metadata: { name, labels: { engine: 'yes', group } },
+        spec: { ports: [{ name: 'http', port: 8080 }] },
+      });
+      await applyIn(north, service('good', 'north'));
+      await applyIn(north, service('greedy', 'etl'));
+      await applyIn(south, service('theirs', 'north'));
+      const selector = { matchLabels: { engine: 'yes' } };
+      const template = { name: `${north}-{service}`, routingGroupFrom: { label: 'group' } };
+      const namespaces = { names: [north, south] };
+      await applyIn(north, manifest('EngineClusterDiscovery', 'engines', { selector, namespaces, template }));
+      await until(() => expect([...table.current.clusters.keys()]).toEqual([`${north}-good`]));
+      await until(async () =>
+        expect(await conditionOf(north, 'ecd/engines', 'Discovered')).toMatchObject({
+          ...{ status: 'False', message: expect.stringMatching(/routing group etl .*is not one of the tenant/) },
+        }),
+      );
+      await rig.kubectl(['-n', north, 'delete', 'ecd', 'engines']);
     });
   });
 

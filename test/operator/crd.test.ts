@@ -530,7 +530,6 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
         databases: Array.from({ length: 32 }, (_, index) => `trino_eu-$${index}`),
         prune: true,
         whenDrifted: 'Report',
-        firstPriority: 2_147_483_647,
         cpuQuotaPeriod: '1h',
         rootGroups: [
           {
@@ -590,17 +589,7 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     ['a name that no database has', resourceGroups({ databases: ['a;b'] }), 'spec.databases[0]'],
     ['another answer to drift', resourceGroups({ whenDrifted: 'Ignore' }), 'Unsupported value: "Ignore"'],
     ['a text as prune', resourceGroups({ prune: 'yes' }), 'spec.prune'],
-    ['priority 0', resourceGroups({ firstPriority: 0 }), 'spec.firstPriority'],
-    [
-      'as many priorities as selectors',
-      resourceGroups({ firstPriority: 2, selectors: [{ user: 'a', group: 'global' }, { group: 'global' }] }),
-      'ok',
-    ],
-    [
-      'more selectors than priorities',
-      resourceGroups({ firstPriority: 1, selectors: [{ user: 'a', group: 'global' }, { group: 'global' }] }),
-      'firstPriority must be at least the number of selectors',
-    ],
+    ['the first priority', resourceGroups({ firstPriority: 1 }), '.spec.firstPriority: field not declared in schema'],
     ['a group without a name', resourceGroups({ rootGroups: [{ hardConcurrencyLimit: 1 }] }), 'name: Required'],
     ['an empty name of a resource group', rootGroup({ name: '' }), 'spec.rootGroups[0].name'],
     ['a path as name', rootGroup({ name: 'a.b' }), 'name must not hold a dot, which separates a group from its parent'],
@@ -657,6 +646,7 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     expect(spec).toEqual({
       condition: 'true',
       ...route,
+      stage: 'First',
       whenUnavailable: 'Fallback',
       stop: false,
       suspend: false,

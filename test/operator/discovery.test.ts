@@ -4,8 +4,6 @@ import { join, resolve } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { parse } from 'yaml';
 import { startSimulatedEngine } from '../../demo/simulatedEngine.ts';
-import { openPolicy } from '../../src/kinds/engineCluster/clusterPolicy.ts';
-import { GroupBindings } from '../../src/model/groupBindings.ts';
 import { type ControlPlane, controlPlaneAvailable, sharedControlPlane } from '../support/controlPlane.ts';
 import { defaultDeletionGuard } from '../support/defaults.ts';
 import { startGateway } from '../support/gatewayProcess.ts';
@@ -210,8 +208,7 @@ describe.skipIf(!controlPlaneAvailable)('clusters that are made of Services, on 
   });
 
   test('what is not the discovery’s stays as it is, and what a Service must not do it does not', async () => {
-    const bound = new GroupBindings({ finance: { join: ['finance'], route: null } });
-    const operator = await rig.startOperator({ policy: { ...openPolicy, groups: bound } });
+    const operator = await rig.startOperator();
     await rig.apply('argocd', clusterManifest('taken'));
     await rig.apply(
       'argocd',
@@ -223,7 +220,6 @@ describe.skipIf(!controlPlaneAvailable)('clusters that are made of Services, on 
       'kubectl',
       service('out', { spec: { type: 'ExternalName', externalName: '169.254.169.254', ports: undefined } }),
       service('udp', { spec: { ports: [{ name: 'http', port: 8080, protocol: 'UDP' }] } }),
-      service('greedy', { labels: { group: 'finance' } }),
       service('heavy', { annotations: { 'enginegateway.dev/weight': '-1' } }),
     );
     const template = { name: '{service}', routingGroup: 'adhoc', routingGroupFrom: { label: 'group' } };
@@ -231,7 +227,7 @@ describe.skipIf(!controlPlaneAvailable)('clusters that are made of Services, on 
     await until(() => expect(routed(operator).fine).toBe(urlOf('fine')));
     await until(async () =>
       expect(await condition('Discovered')).toBe(
-        `False NameConflict 7 Services, 1 cluster; names that are not this discovery's: ${rig.namespace}/claimed: the name claimed is that of the EngineCluster ${rig.namespace}/renamed; ${rig.namespace}/taken: the name taken is that of the EngineCluster ${rig.namespace}/taken`,
+        `False NameConflict 6 Services, 1 cluster; names that are not this discovery's: ${rig.namespace}/claimed: the name claimed is that of the EngineCluster ${rig.namespace}/renamed; ${rig.namespace}/taken: the name taken is that of the EngineCluster ${rig.namespace}/taken`,
       ),
     );
     // What somebody wrote is untouched, and the rest is reported, once the names are free.
@@ -244,12 +240,7 @@ describe.skipIf(!controlPlaneAvailable)('clusters that are made of Services, on 
     await until(() => expect(Object.keys(routed(operator)).sort()).toEqual(['claimed', 'fine', 'taken']));
     await until(async () => {
       const refused = await condition('Discovered');
-      for (const part of [
-        'out: it stands for a name',
-        'udp: it has no TCP port',
-        'finance',
-        'weight from 0 to 10000',
-      ]) {
+      for (const part of ['out: it stands for a name', 'udp: it has no TCP port', 'weight from 0 to 10000']) {
         expect(refused).toContain(part);
       }
     });
@@ -307,16 +298,16 @@ describe.skipIf(!controlPlaneAvailable)('clusters that are made of Services, on 
     await until(async () => expect(await rig.kubectl(['get', 'ec', '-o', 'name'])).toBe(''));
   });
 
-  test('Services of other namespaces are read where the configuration allows it, and join groups that theirs may join', async () => {
+  test('Services of other namespaces are read where the configuration allows it', async () => {
     const other = `other-${rig.namespace}`;
     await rig.kubectl(['create', 'namespace', other]);
     const inOther = (document: object) => rig.kubectl(['-n', other, 'apply', '--server-side', '-f', '-'], document);
     await inOther(service('far'));
     const spec = { namespaces: { selector: {} }, template: { routingGroup: 'etl' } };
     let operator = await rig.startOperator();
-    const restart = async (discoveryNamespaces: readonly string[], groups = new GroupBindings({})) => {
+    const restart = async (discoveryNamespaces: readonly string[]) => {
       await operator.stop();
-      operator = await rig.startOperator({ discoveryNamespaces, policy: { ...openPolicy, groups } });
+      operator = await rig.startOperator({ discoveryNamespaces });
     };
     await rig.apply('kubectl', service('near'), discovery('engines', spec));
     const near = `${rig.namespace}-near`;
@@ -334,12 +325,6 @@ describe.skipIf(!controlPlaneAvailable)('clusters that are made of Services, on 
     await rig.kubectl(['-n', other, 'create', 'rolebinding', 'services', '--role=services', account]);
     await until(() => expect(routed(operator)[far]).toBe(urlOf('far', other)));
     await rig.kubectl(['wait', '--for=condition=ResolvedRefs', 'ecd/engines', '--timeout=60s']);
-    // The group is not for the Service's namespace, although it is for the discovery's.
-    await restart([other], new GroupBindings({ etl: { join: [rig.namespace], route: null } }));
-    await until(() => expect(Object.keys(routed(operator))).toEqual([near]));
-    await until(async () => expect(await condition('Discovered')).toMatch(/^False GroupNotAllowed/));
-    await restart([other]);
-    await until(() => expect(Object.keys(routed(operator)).sort()).toEqual([near, far].sort()));
     // By labels of namespaces, which the account has to be let read: until then its clusters stay.
     const labelled = { ...spec, namespaces: { selector: { matchLabels: { team: 'far' } } } };
     await rig.apply('kubectl', discovery('engines', labelled));

@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi 
 import { type ControlPlane, controlPlaneAvailable, sharedControlPlane } from '../support/controlPlane.ts';
 import { clusterManifest, type KubeOperator, type KubeRig, kubeRig, ruleManifest } from '../support/kubeRig.ts';
 import { allResources } from '../support/kubernetesOperator.ts';
+import { manifest } from '../support/manifest.ts';
 
 const by = { by: 'alice', force: false };
 const until = (check: () => void | Promise<void>, timeout = 40_000): Promise<void> =>
@@ -229,9 +230,16 @@ describe.skipIf(!controlPlaneAvailable)('several gateways', () => {
         subjects: [subject],
       });
     }
-    const operator = await gateway('list', { namespaces: [rig.namespace, north], trustedNamespaces: [north] });
+    const operator = await gateway('list', { namespaces: [rig.namespace, north] });
     const applyIn = (namespace: string, document: object): Promise<string> =>
       rig.kubectl(['-n', namespace, 'apply', '--server-side', '-f', '-'], document);
+    const role = `tenants-${rig.namespace}`;
+    const account = `--serviceaccount=${rig.namespace}:engine-gateway`;
+    await rig.kubectl(['create', 'clusterrole', role, '--verb=get,list,watch', '--resource=enginetenants']);
+    await rig.kubectl(['create', 'clusterrolebinding', role, `--clusterrole=${role}`, account]);
+    const every = [{ type: 'RegularExpression', value: '.*' }];
+    const tenant = { namespaces: { names: [north] }, names: every, routingGroups: every };
+    await rig.kubectl(['apply', '--server-side', '-f', '-'], manifest('EngineTenant', north, tenant));
     await applyIn(rig.namespace, clusterManifest('own'));
     await applyIn(north, clusterManifest('a'));
     await applyIn(south, clusterManifest('b'));

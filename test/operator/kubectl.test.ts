@@ -101,6 +101,7 @@ describe.skipIf(!controlPlaneAvailable)('what kubectl shows', () => {
     ['explain-rule', 'explain rr.spec'],
     ['explain-group', 'explain rtg.spec.queue'],
     ['explain-limit', 'explain ql.spec'],
+    ['explain-tenant', 'explain et.spec'],
   ])('%s: kubectl %s', async (name, command) => {
     const run = () => rig.kubectl(command.split(' '));
     // The OpenAPI document follows the CRDs a moment later.

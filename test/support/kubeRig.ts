@@ -49,8 +49,6 @@ export interface KubeRig {
     options?: Partial<OperatorOptions> & {
       readonly jdbcUrl?: string;
       readonly database?: JdbcSettings;
-      /** While all namespaces are watched; left out, all. */
-      readonly trustedNamespaces?: readonly string[];
     },
   ): Promise<KubeOperator>;
   /** Stops and starts the API server alone; etcd and everything in it stays. @throws where other files share it */
@@ -105,12 +103,7 @@ export async function kubeRig(plane: ControlPlane, { allNamespaces = false }: Ku
       for (const document of documents) await applyObject(plane.config, namespace, document as KubeObject, { manager });
     },
     installAccount,
-    startOperator: async ({
-      jdbcUrl: ownUrl = jdbcUrl,
-      database = { jdbcUrl: ownUrl },
-      trustedNamespaces,
-      ...options
-    } = {}) => {
+    startOperator: async ({ jdbcUrl: ownUrl = jdbcUrl, database = { jdbcUrl: ownUrl }, ...options } = {}) => {
       const logger = pino({ level: process.env.TEST_LOG_LEVEL ?? 'silent' });
       const store = await openStore({ ...database, runMigrations: true, logger });
       const table = new RoutingTableHolder();
@@ -118,7 +111,6 @@ export async function kubeRig(plane: ControlPlane, { allNamespaces = false }: Ku
         ...kubernetesOperatorOptions({
           kubeconfig,
           allNamespacesFrom: allNamespaces ? namespace : null,
-          ...(trustedNamespaces === undefined ? {} : { trustedNamespaces }),
           store,
           table,
           instance: `test-${randomUUID()}`,

@@ -12,7 +12,6 @@ import { defaultRuleCompiler } from './resourceRules.ts';
 /** Resources of one namespace that name no class, as the configuration has it by default. */
 export const allResources = {
   namespaces: [],
-  trustedNamespaces: [],
   class: null,
   labelSelector: null,
   leaseName: null,
@@ -23,8 +22,6 @@ export function kubernetesOperatorOptions(parts: {
   readonly kubeconfig: string;
   /** Watch all namespaces, and create resources in this one; null: the kubeconfig's namespace. */
   readonly allNamespacesFrom: string | null;
-  /** Left out, all. */
-  readonly trustedNamespaces?: readonly string[];
   readonly store: Store;
   readonly table: RoutingTableHolder;
   readonly instance: string;
@@ -37,7 +34,6 @@ export function kubernetesOperatorOptions(parts: {
       directory: null,
       namespace: allNamespacesFrom === null ? null : '*',
       ...allResources,
-      trustedNamespaces: parts.trustedNamespaces ?? ['*'],
       kubeconfig,
       writeNamespace: allNamespacesFrom,
       unmanagedRows: 'serve',

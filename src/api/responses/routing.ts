@@ -23,9 +23,11 @@ export const RuleEffect = Type.Object({
   rule: Type.String(),
   origin: oneOf(['file', 'resource']),
   priority: Type.Integer(),
+  stage: Type.Optional(oneOf(['tenant', 'final'])),
+  tenant: Type.Optional(textField('Tenant of the rule.')),
   outcome: oneOf(['fired', 'not-matched', 'failed', 'denied', 'skipped']),
   put: Type.Optional(Type.Record(Type.String(), textOrNull(), { description: 'What it put into result.' })),
-  error: Type.Optional(textField('Why it failed.')),
+  error: Type.Optional(textField('Why it failed, or was skipped.')),
 });
 export type RuleEffect = ResponseBody<typeof RuleEffect>;
 

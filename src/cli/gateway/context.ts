@@ -7,7 +7,7 @@ import type { GatewayConfig } from '../../config/gatewayConfig.ts';
 import { SharedCounts } from '../../gateway/admission/sharedCounts.ts';
 import { type TrustPeer, trustPeers } from '../../gateway/headers/requestHeaders.ts';
 import { ClusterChanges } from '../../gateway/health/clusterChanges.ts';
-import { ruleFailureCounter } from '../../gateway/metrics/dataPlaneMetrics.ts';
+import { ruleFailureCounter, tenantConflictCounter } from '../../gateway/metrics/dataPlaneMetrics.ts';
 import { QueryOutcomes } from '../../gateway/outcomes/queryOutcomes.ts';
 import { RunningQueries } from '../../gateway/ownership/runningQueries.ts';
 import { resourceKinds } from '../../kinds/registry.ts';
@@ -133,6 +133,7 @@ export async function openControl(
   const clusterChanges = new ClusterChanges(table, clock);
   const counts = new SharedCounts({ table, repository: store.limitCounts, logger });
   onClose(() => counts.stop());
+  const conflicts = tenantConflictCounter(metrics);
   const compiler = createRuleCompiler({
     ...ruleCompilerOptions(config),
     names,
@@ -142,6 +143,10 @@ export async function openControl(
     },
     onRuleWarnings: (rules) => logRuleWarnings(rules, logger),
     countFailure: ruleFailureCounter(metrics),
+    onTenantConflict: (tenants) => {
+      conflicts.inc();
+      operator.controller.reportTenantConflict(tenants);
+    },
     monotonic: () => clock.monotonic(),
   });
   const { analyzeRequest, differenceWarnings } = ruleCompilerOptions(config);

@@ -43,10 +43,6 @@ export const resources = section(`Where ${ENGINE_CLUSTER} and ${ROUTING_RULE} re
     'Namespaces whose resources are read, in place of `namespace`; empty, that one. The first is that of resources that name none.',
     each('name'),
   ),
-  trustedNamespaces: listOf(
-    `Namespaces, beside the gateway's own, that may declare rules and resource groups and name clusters freely where several are read; \`*\` for all. Names of other clusters begin with their namespace.`,
-    each('name'),
-  ),
   class: text(
     'Class of the gateway: it has the resources whose `spec.gatewayClassName` is this one, and no others; unset, those that name none.',
     { format: 'gatewayClass' },
@@ -95,20 +91,6 @@ export const resources = section(`Where ${ENGINE_CLUSTER} and ${ROUTING_RULE} re
         range: [0, 30 * 86_400_000],
       }),
     },
-  ),
-  groups: mapOf(
-    'Routing groups that are bound to namespaces, by name; a group without an entry is open to all.',
-    section('Rights to one routing group.', {
-      join: listOf(
-        'Namespaces whose clusters may belong to the routing group of this name; unset for all. The entry `*` is for groups without one.',
-        each('name'),
-        { default: null },
-      ),
-      route: listOf('Namespaces whose rules may route to that group; unset for all.', each('name'), { default: null }),
-      deny: listOf('Namespaces whose deny rules may refuse queries to that group; unset for all.', each('name'), {
-        default: null,
-      }),
-    }),
   ),
 });
 

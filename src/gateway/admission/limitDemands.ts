@@ -83,9 +83,10 @@ function demandsOf(policy: AdmissionPolicy, limited: Limited): Demands {
 }
 
 function matches({ match }: LimitPolicy, { group, user, source, groups: ofUser }: Limited): boolean {
-  const { users, groups, sources, routingGroups } = match;
+  const { users, groups, sources, routingGroups, isDecided } = match;
   if (users !== null && (user === '' || !users(user))) return false;
   if (groups !== null && !ofUser.some(groups)) return false;
+  if (isDecided !== null && !isDecided(user, ofUser, source)) return false;
   return (sources === null || sources(source)) && (routingGroups === null || routingGroups(group));
 }
 

@@ -98,6 +98,7 @@ export function describedRuleRequest(
   const lineOf = (name: string): string | null => headerValues(headers, name)[0] ?? null;
   const host = /^(\[[^\]]*\]|[^:]*)(?::([0-9]+))?$/.exec(lineOf('host') ?? 'localhost');
   const isForm = lineOf('content-type')?.toLowerCase().startsWith('application/x-www-form-urlencoded') === true;
+  const sender = describedUser(description, headers, reader);
   return {
     method,
     path,
@@ -110,7 +111,8 @@ export function describedRuleRequest(
     remoteUser: null,
     formBody: isForm ? (description.body ?? null) : null,
     isSubmission,
-    user: reader.analyzeRequest ? describedUser(description, headers, reader) : null,
+    sender,
+    user: reader.analyzeRequest ? sender : null,
     queryProperties: reader.analyzeRequest ? properties : null,
   };
 }

@@ -257,3 +257,12 @@ export function ruleFailureCounter(registry: Registry): (rule: string, origin: '
   });
   return (rule, origin) => failures.inc({ rule, origin });
 }
+
+/** Counts queries that several tenants would decide. */
+export function tenantConflictCounter(registry: Registry): Counter {
+  return new Counter({
+    name: 'engine_gateway_tenant_conflicts_total',
+    help: 'Requests that spec.decides of several EngineTenants matched, so that none of them decided.',
+    registers: [registry],
+  });
+}

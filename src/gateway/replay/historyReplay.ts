@@ -3,7 +3,7 @@ import { productNames } from '../../model/names.ts';
 import type { RuleDecision, RuleTrace } from '../../rules/decision.ts';
 import { RuleReplay, type UnreplayedRule } from '../../rules/replay/ruleReplay.ts';
 import { UnknownRead } from '../../rules/replay/unknownRead.ts';
-import { rightsOfVersion } from '../../rules/routeRights.ts';
+import { rightsOfVersion } from '../../rules/tenancy.ts';
 import { DEFAULT_CACHE_BYTES, requestAnalysis } from '../../sql/analyzeRequest.ts';
 import type { ReplayedRow } from '../../store/historyReplay.ts';
 import { readHistory } from '../../store/openStore.ts';

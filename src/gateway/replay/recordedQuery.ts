@@ -42,6 +42,7 @@ export class RecordedQuery implements RecordedRequest {
   /** Null if another gateway wrote the row, or if it cannot be read. */
   readonly decision: StoredDecision | null;
   readonly user: RequestUser | null;
+  readonly sender: RequestUser;
   declare readonly query: null;
   declare readonly formBody: null;
   declare readonly headers: never;
@@ -66,7 +67,8 @@ export class RecordedQuery implements RecordedRequest {
     this.row = row;
     this.#context = context;
     this.decision = decisionOf(row.decision);
-    this.user = context.settings.analyzeRequest ? new RecordedUser(row.user, this.decision) : null;
+    this.sender = new RecordedUser(row.user, this.decision);
+    this.user = context.settings.analyzeRequest ? this.sender : null;
   }
 
   get queryProperties(): QueryProperties | null {

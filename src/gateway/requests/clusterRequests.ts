@@ -202,7 +202,9 @@ export class ClusterRequests {
     }
     const { current } = table;
     const analysis = router.needsAnalysis(current) ? await analyzer.analyze(request, null, false) : null;
-    const routed = await router.decide(new ProxiedRuleRequest(proxied, analysis, null, headers), current, trace);
+    const sender = analysis?.user ?? (current.rules?.needsSender === true ? await analyzer.user(request) : null);
+    const ruleRequest = new ProxiedRuleRequest(proxied, analysis, sender, null, headers);
+    const routed = await router.decide(ruleRequest, current, trace);
     if (response.destroyed) return;
     if (routed.refusal !== null) {
       responses.reject(proxied, routed.refusal);
@@ -305,6 +307,7 @@ export class ProxiedRuleRequest implements RuleRequest {
   readonly remoteUser = null;
   readonly isSubmission: boolean;
   readonly user: RequestUser | null;
+  readonly sender: RequestUser | null;
   readonly queryProperties: QueryProperties | null;
   readonly #request: IncomingMessage;
   readonly #views: RequestHeaders;
@@ -313,16 +316,24 @@ export class ProxiedRuleRequest implements RuleRequest {
 
   /**
    * @param analysis null if the request was not analyzed
+   * @param sender null if no rule needs it
    * @param body null if it is not read before the decision
    * @param views states where the client is
    */
-  constructor(proxied: ProxiedRequest, analysis: Analysis | null, body: BodyStart | null, views: RequestHeaders) {
+  constructor(
+    proxied: ProxiedRequest,
+    analysis: Analysis | null,
+    sender: RequestUser | null,
+    body: BodyStart | null,
+    views: RequestHeaders,
+  ) {
     const { request, target } = proxied;
     this.method = proxied.method;
     this.path = target.path;
     this.query = target.query;
     this.headers = request.rawHeaders;
     this.isSubmission = proxied.kind === 'submission';
+    this.sender = sender;
     this.user = analysis === null ? null : analysis.user;
     this.queryProperties = analysis === null ? null : analysis.queryProperties;
     this.#request = request;

@@ -77,7 +77,7 @@ export class Submissions {
       return;
     }
     noteUser(proxied, user);
-    const ruleRequest = new ProxiedRuleRequest(proxied, isAnalyzed ? analysis : null, body, headers);
+    const ruleRequest = new ProxiedRuleRequest(proxied, isAnalyzed ? analysis : null, user, body, headers);
     const routed = await router.decide(ruleRequest, current, trace);
     if (response.destroyed) return;
     proxied.decidedAt = clock.monotonic();
@@ -99,9 +99,9 @@ export class Submissions {
     const exchange = new SubmissionExchange({ ...this.#parts, responses }, proxied, submission);
     const { current } = table;
     if (current.rules?.version !== submission.rulesVersion) {
-      const { body } = submission;
+      const { body, user } = submission;
       const analysis = router.needsAnalysis(current) ? await analyzer.analyze(proxied.request, body, true) : null;
-      const routed = await router.decide(new ProxiedRuleRequest(proxied, analysis, body, headers), current);
+      const routed = await router.decide(new ProxiedRuleRequest(proxied, analysis, user, body, headers), current);
       if (routed.refusal !== null && routed.rule !== null) {
         exchange.reject(routed.refusal);
         return;

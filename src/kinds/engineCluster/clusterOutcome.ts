@@ -4,6 +4,7 @@ import { keyTextOf, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
 import { DEFAULT_WEIGHT } from '../../model/strategies.ts';
 import type { ClusterTlsMaterial, RoutableCluster } from '../../routing/routingTable.ts';
+import { type GrantRejection, grantText, type Tenancy } from '../../rules/tenancy.ts';
 import type { BackendRow } from '../../store/store.ts';
 import {
   type Acceptance,
@@ -17,7 +18,7 @@ import {
 import { type Address, type ServiceLookup, serviceHost } from '../serviceLookup.ts';
 import { effectiveActive, type OverrideState, overrideOf } from './activeOverride.ts';
 import { clusterCertificates, hasTlsReferences } from './certificates.ts';
-import { type ClusterPolicy, policyRefusal } from './clusterPolicy.ts';
+import { type ClusterPolicy, policyRejection } from './clusterPolicy.ts';
 import { ENGINE_CLUSTER, type EngineClusterSpec } from './spec.ts';
 import { clusterSpecProblems } from './validation.ts';
 
@@ -38,8 +39,8 @@ export function isClusterOutcome(outcome: ResourceOutcome): outcome is ClusterOu
 export interface ClusterContext {
   readonly services: ServiceLookup;
   readonly allowedServiceNamespaces: readonly string[];
-  /** Rights of the authors of resources; default: everything that a cluster needs. */
   readonly policy: ClusterPolicy;
+  readonly tenancy: Tenancy;
   readonly lastGood: ReadonlyMap<string, RoutableCluster>;
 }
 
@@ -48,7 +49,7 @@ export function clusterOutcomes(
   resources: readonly Resource[],
   context: ClusterContext,
 ): ReadonlyMap<string, ClusterOutcome> {
-  const holders = claimNames(resources.filter((resource) => nameRefusal(resource, context) === null));
+  const holders = claimNames(resources.filter((resource) => nameRejection(resource, context) === null));
   return new Map(
     liveOf(resources).map((resource) => {
       const holder = holders.get(registryNameOf(resource)) ?? resource;
@@ -57,14 +58,14 @@ export function clusterOutcomes(
   );
 }
 
-function nameRefusal(resource: Resource, { policy }: Pick<ClusterContext, 'policy'>): string | null {
-  return policy.trust?.nameRejection(resource.metadata.namespace, registryNameOf(resource)) ?? null;
+function nameRejection(resource: Resource, { tenancy }: Pick<ClusterContext, 'tenancy'>): GrantRejection | null {
+  return tenancy.nameRejection(resource.metadata.namespace, registryNameOf(resource));
 }
 
 interface KnownOutcome {
   readonly holder: Resource;
   readonly lastGood: RoutableCluster | undefined;
-  readonly policy: ClusterPolicy;
+  readonly tenancy: Tenancy;
   readonly outcome: ClusterOutcome;
 }
 const outcomes = new WeakMap<Resource, KnownOutcome>();
@@ -72,16 +73,16 @@ const outcomes = new WeakMap<Resource, KnownOutcome>();
 /** The same object as before where nothing that it depends on has changed: there may be thousands. */
 function clusterOutcome(resource: Resource, holder: Resource, context: ClusterContext): ClusterOutcome {
   const lastGood = context.lastGood.get(resource.metadata.uid);
-  const { policy } = context;
+  const { tenancy } = context;
   const before = outcomes.get(resource);
   // A Service, or a referenced certificate, may have changed meanwhile.
   const mayBeKnown = before !== undefined && !('serviceRef' in resource.spec) && !hasTlsReferences(resource.spec);
   // An accepted cluster only depends on its present version, and becomes the last good one itself.
   const isOwn = before?.outcome.acceptance.status === 'True' && !before.outcome.suspended;
   const sameLastGood = isOwn || before?.lastGood === lastGood;
-  if (mayBeKnown && before.holder === holder && sameLastGood && before.policy === policy) return before.outcome;
+  if (mayBeKnown && before.holder === holder && sameLastGood && before.tenancy === tenancy) return before.outcome;
   const outcome = newClusterOutcome(resource, holder, context);
-  outcomes.set(resource, { holder, lastGood, policy, outcome });
+  outcomes.set(resource, { holder, lastGood, tenancy, outcome });
   return outcome;
 }
 
@@ -92,9 +93,9 @@ function newClusterOutcome(resource: Resource, holder: Resource, context: Cluste
   // The name is another's by now, or was this one's before it changed: neither may be routed under it.
   const lastGoodOfName = holder === resource && last?.name === registryName ? last : null;
   // A version that was allowed before, but is not now, is not routed.
-  const { policy } = context;
+  const { policy, tenancy } = context;
   const isAllowed =
-    lastGoodOfName !== null && policyRefusal(policy, resource.metadata.namespace, lastGoodOfName) === null;
+    lastGoodOfName !== null && policyRejection(policy, tenancy, resource.metadata.namespace, lastGoodOfName) === null;
   const lastGood = isAllowed ? lastGoodOfName : null;
   const outcome = (acceptance: Acceptance, routable: RoutableCluster | null): ClusterOutcome => ({
     ...base,
@@ -102,11 +103,11 @@ function newClusterOutcome(resource: Resource, holder: Resource, context: Cluste
     routable: suspended ? lastGood : routable,
     override: overrideOf(resource),
   });
-  const rejectedName = nameRefusal(resource, context);
+  const rejectedName = nameRejection(resource, context);
   if (rejectedName !== null) {
     // Nothing may be known by the name that it asks for.
     const { namespace, name } = resource.metadata;
-    const acceptance = notAccepted('NameNotAllowed', `spec.name: ${rejectedName}`);
+    const acceptance = notAccepted(rejectedName.reason, grantText(rejectedName));
     return { ...outcome(acceptance, null), registryName: `${namespace}/${name}` };
   }
   if (holder !== resource) return outcome(nameConflict(resource, holder), null);
@@ -128,7 +129,7 @@ function newClusterOutcome(resource: Resource, holder: Resource, context: Cluste
     return outcome({ status: final ? 'False' : 'Unknown', reason, message, final }, lastGood);
   }
   const cluster = routableCluster(resource, spec, address.url, certificates.material);
-  const refusal = refusalOf(resource, cluster, address.externalName, context.policy);
+  const refusal = refusalOf(resource, cluster, address.externalName, context);
   if (refusal !== null) return outcome(refusal, lastGood);
   return outcome(accepted('the cluster is valid'), cluster);
 }
@@ -138,14 +139,11 @@ function refusalOf(
   resource: Resource,
   cluster: RoutableCluster,
   externalName: string | undefined,
-  policy: ClusterPolicy,
+  { policy, tenancy }: ClusterContext,
 ): Acceptance | null {
   const { namespace } = resource.metadata;
-  const refusal = policyRefusal(policy, namespace, cluster);
-  if (refusal !== null) {
-    const { reason, field, message } = refusal;
-    return notAccepted(reason, `spec.${field}${message}`);
-  }
+  const refusal = policyRejection(policy, tenancy, namespace, cluster);
+  if (refusal !== null) return notAccepted(refusal.reason, grantText(refusal));
   const outside = externalName === undefined ? null : policy.addresses.hostRejection(externalName);
   if (outside === null) return null;
   const message = `spec.serviceRef: the Service stands for ${externalName}, which ${outside}`;

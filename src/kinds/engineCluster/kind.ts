@@ -4,6 +4,7 @@ import { ACTIVE_ANNOTATION, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
 import type { AdmissionCounts } from '../../routing/admissionCounts.ts';
 import type { ClusterEntry, RoutableCluster } from '../../routing/routingTable.ts';
+import { openTenancy } from '../../rules/tenancy.ts';
 import type { BackendRow } from '../../store/store.ts';
 import type { ForwardedHeadersFinding } from '../dataPlaneFindings.ts';
 import { groupFindings } from '../groupFindings.ts';
@@ -115,8 +116,8 @@ function* exportedClusters({ clusters }: Exportable): Generator<ExportedResource
  * good version may be routed, which is not known here.
  */
 function standaloneRow(resource: Resource): BackendRow | null {
-  const context = { services: noServices, allowedServiceNamespaces: [], policy: openPolicy, lastGood: new Map() };
-  const [outcome] = clusterOutcomes([resource], context).values();
+  const context = { services: noServices, allowedServiceNamespaces: [], policy: openPolicy, tenancy: openTenancy };
+  const [outcome] = clusterOutcomes([resource], { ...context, lastGood: new Map() }).values();
   return outcome?.routable == null ? null : toBackendRow(outcome.routable);
 }
 
@@ -172,6 +173,7 @@ class ClusterProgram implements KindProgram {
       services,
       allowedServiceNamespaces,
       policy,
+      tenancy: draft.tenancy,
       lastGood: this.#lastGood,
     });
     this.#remember(outcomes);

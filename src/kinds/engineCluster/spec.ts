@@ -13,7 +13,6 @@ import {
 } from '../../model/cel.ts';
 import { durationField, durationMs } from '../../model/durationField.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
-import { HOST_PATTERN_FORM } from '../../model/hostPattern.ts';
 import { MAX_RUNNING_QUERIES } from '../../model/limitBounds.ts';
 import { monitorChoices } from '../../model/monitorType.ts';
 import { clusterNameRules, routingGroupRules } from '../../model/registryCluster.ts';
@@ -21,6 +20,7 @@ import type { Resource } from '../../model/resource.ts';
 import { DEFAULT_WEIGHT } from '../../model/strategies.ts';
 import {
   closedObject,
+  credentialsHostsField,
   optionalChoice,
   optionalFlag,
   optionalInteger,
@@ -92,21 +92,8 @@ export const HealthCheck = closedObject(
         'Secret with keys username and password for checks; same namespace, labelled enginegateway.dev/health-credentials=true.',
       ),
     ),
-    credentialsHosts: Type.Optional(
-      Type.Array(
-        Type.String({
-          ...{ pattern: HOST_PATTERN_FORM, minLength: 1, maxLength: 253 },
-          ...cel([
-            `self.matches(r'${HOST_PATTERN_FORM}')`,
-            'credentialsHosts must have hosts such as trino.example, trino.example:8443 or *.trino.svc',
-          ]),
-        }),
-        {
-          ...{ minItems: 1, maxItems: 32 },
-          description:
-            'Hosts that the Secret may be sent to, such as trino.example:8443 or *.trino.svc; Services of its namespace by default.',
-        },
-      ),
+    credentialsHosts: credentialsHostsField(
+      'Hosts that the Secret may be sent to, such as trino.example:8443 or *.trino.svc; Services of its namespace by default.',
     ),
   },
   'Health check of this cluster; what is left out comes from the configuration.',

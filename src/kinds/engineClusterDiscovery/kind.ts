@@ -1,5 +1,4 @@
 import { type Problem, problemText } from '../../model/errors.ts';
-import type { GroupBindings } from '../../model/groupBindings.ts';
 import { isRecord } from '../../model/record.ts';
 import {
   ACTIVE_ANNOTATION,
@@ -9,6 +8,7 @@ import {
   type ResourceKey,
 } from '../../model/resource.ts';
 import { resourceNames } from '../../model/resourceName.ts';
+import type { Tenancy } from '../../rules/tenancy.ts';
 import { clusterSpecProblems } from '../engineCluster/validation.ts';
 import { portProblem } from '../fields/spec.ts';
 import { groupFindings } from '../groupFindings.ts';
@@ -18,9 +18,9 @@ import {
   accepted,
   conditionState,
   countField,
-  groupNotAllowed,
   liveOf,
   notAccepted,
+  notGranted,
   outcomeOf,
   type ResourceOutcome,
   ready,
@@ -89,8 +89,8 @@ export const engineClusterDiscovery: ResourceKind<DiscoveryOutcome> = {
   program: (settings) => ({
     // Its clusters are resources themselves.
     restore: () => undefined,
-    refresh: (resources) =>
-      new Map(liveOf(resources).map((resource) => [keyTextOf(resource), discoveryOutcome(resource, settings)])),
+    refresh: (resources, { tenancy }) =>
+      new Map(liveOf(resources).map((each) => [keyTextOf(each), discoveryOutcome(each, settings, tenancy)])),
   }),
   status: (outcome, { stored }) => {
     const { acceptance, report } = outcome;
@@ -104,7 +104,7 @@ export const engineClusterDiscovery: ResourceKind<DiscoveryOutcome> = {
   },
 };
 
-function discoveryOutcome(resource: Resource, { policy, discoveries }: ProgramSettings): DiscoveryOutcome {
+function discoveryOutcome(resource: Resource, { discoveries }: ProgramSettings, tenancy: Tenancy): DiscoveryOutcome {
   const { uid, name: registryName, namespace } = resource.metadata;
   const outcome = (acceptance: Acceptance, spec: EngineClusterDiscoverySpec | null = null) => ({
     ...outcomeOf(resource),
@@ -115,9 +115,11 @@ function discoveryOutcome(resource: Resource, { policy, discoveries }: ProgramSe
   if (discoveries === undefined) return outcome(notAccepted('DiscoveryUnsupported', UNSUPPORTED));
   const spec = resource.spec as EngineClusterDiscoverySpec;
   const { routingGroup } = spec.template;
-  const message = routingGroup === undefined ? null : policy.groups.joinRejection(namespace, routingGroup);
-  if (message !== null) return outcome(groupNotAllowed({ field: 'template.routingGroup', message }));
-  return outcome(accepted('the discovery is valid'), spec);
+  const refusal =
+    routingGroup === undefined
+      ? tenancy.namespaceRejection(namespace)
+      : tenancy.groupRejection(namespace, 'template.routingGroup', routingGroup);
+  return refusal === null ? outcome(accepted('the discovery is valid'), spec) : outcome(notGranted(refusal));
 }
 
 const UNSUPPORTED =
@@ -167,7 +169,7 @@ export function discoveredCluster(
   { metadata, spec: { type, ports = [] } }: Service,
   { template, port: wanted, scheme, gatewayClassName }: EngineClusterDiscoverySpec,
   own: string,
-  groups: GroupBindings,
+  tenancy: Tenancy,
 ): { readonly name: string; readonly spec: Resource['spec'] } {
   const { namespace, name } = metadata;
   if (type === 'ExternalName') {
@@ -191,9 +193,9 @@ export function discoveredCluster(
     const source = label === undefined ? `annotation ${annotation}` : `label ${label}`;
     throw new ServiceNotUsable('NoRoutingGroup', `it has no ${source}, and template.routingGroup is not set`);
   }
-  // Both the namespace of the discovery and that of the Service may have clusters in it.
-  const message = groups.joinRejection(own, routingGroup) ?? groups.joinRejection(namespace, routingGroup);
-  if (message !== null) throw new ServiceNotUsable('GroupNotAllowed', message);
+  const [clusterName = ''] = resourceNames(withServiceNames(clusterForm, metadata));
+  const refusal = tenancy.serviceRejection(own, namespace, clusterName, routingGroup);
+  if (refusal !== null) throw new ServiceNotUsable(refusal.reason, refusal.message);
   const isNamedHttps = /^https(-|$)/.test(port.name) || port.appProtocol.toLowerCase() === 'https';
   const isHttps = scheme === undefined ? isNamedHttps : scheme === 'HTTPS';
   const weight = annotationOf(metadata, WEIGHT_ANNOTATION, /^[0-9]{1,5}$/, 'no weight from 0 to 10000');
@@ -209,8 +211,7 @@ export function discoveredCluster(
   // Whatever a Service states of itself, nothing becomes a cluster that no one could declare.
   const problems = clusterSpecProblems(spec);
   if (problems.length > 0) throw new ServiceNotUsable('InvalidCluster', problemText(problems));
-  const [clusterName] = resourceNames(withServiceNames(clusterForm, metadata));
-  return { name: clusterName as string, spec };
+  return { name: clusterName, spec };
 }
 
 /** The annotation of a Service; undefined without it. @throws ServiceNotUsable if it is not of the form */

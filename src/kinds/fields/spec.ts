@@ -1,6 +1,7 @@
 import { type Static, type TObject, type TProperties, type TSchemaOptions, Type } from 'typebox';
 import { type CelRule, cel } from '../../model/cel.ts';
 import type { Problem } from '../../model/errors.ts';
+import { HOST_PATTERN_FORM } from '../../model/hostPattern.ts';
 import type { LabelSelectorSpec } from '../../model/labelSelector.ts';
 
 /** Builders of the schemas of specs. CEL rules are checked by the API server. */
@@ -76,6 +77,27 @@ export const StringMatch = closedObject(
   'A match of a text.',
 );
 export type StringMatch = Static<typeof StringMatch>;
+
+/** An optional list of matches, of which one must match. */
+export const optionalMatches = (description: string) =>
+  Type.Optional(
+    Type.Array(StringMatch, { minItems: 1, maxItems: 64, description: `${description}; one of them matches.` }),
+  );
+
+/** Hosts that a Secret may be sent to. */
+export const credentialsHostsField = (description: string) =>
+  Type.Optional(
+    Type.Array(
+      Type.String({
+        ...{ pattern: HOST_PATTERN_FORM, minLength: 1, maxLength: 253 },
+        ...cel([
+          `self.matches(r'${HOST_PATTERN_FORM}')`,
+          'credentialsHosts must have hosts such as trino.example, trino.example:8443 or *.trino.svc',
+        ]),
+      }),
+      { minItems: 1, maxItems: 32, description },
+    ),
+  );
 
 /** Form of the key of a label. */
 export const labelKey = {

@@ -1,16 +1,15 @@
 import { uncapitalized } from '../../model/choice.ts';
 import { durationMs } from '../../model/durationField.ts';
-import type { GroupBindings } from '../../model/groupBindings.ts';
 import { isRecord } from '../../model/record.ts';
 import type { LimitMatch, LimitPolicy } from '../../routing/admissionPolicy.ts';
-import { textMatcher } from '../../rules/textMatcher.ts';
+import type { Tenancy } from '../../rules/tenancy.ts';
+import { matchProblems, textMatcher } from '../../rules/textMatcher.ts';
 import type { StringMatch } from '../fields/spec.ts';
 import { groupFindings } from '../groupFindings.ts';
 import {
   accepted,
   conditionState,
   countProperties,
-  type GroupRefusal,
   groupsText,
   type ResourceOutcome,
   ready,
@@ -74,14 +73,14 @@ export const queryLimit: ResourceKind<LimitOutcome> = {
   gauge: { name: 'query_limits', help: 'QueryLimit resources.' },
   specProblems: (spec) => limitProblems(spec),
   findings: limitFindings,
-  program: ({ policy: { groups: bindings } }) =>
+  program: () =>
     new PolicyProgram<LimitPolicy, LimitOutcome>({
       hasUniqueNames: false,
       isFrozenBySuspension: false,
       acceptance: accepted('the limit is valid'),
       problems: (spec) => limitProblems(spec),
-      policy: ({ metadata, spec }) => limitPolicy(metadata, spec as QueryLimitSpec, bindings),
-      refusal: ({ metadata, spec }) => limitRefusal(bindings, metadata.namespace, spec as QueryLimitSpec),
+      policy: ({ metadata, spec }, _name, tenancy) => limitPolicy(metadata, spec as QueryLimitSpec, tenancy),
+      rejection: ({ metadata }, _policy, tenancy) => tenancy.decidesRejection(metadata.namespace),
       completer: ({ clusters, admission }) => {
         const served = servedGroups(clusters, admission.groups);
         return (outcome, declared) => {
@@ -111,13 +110,13 @@ const groupsOf = new WeakMap<LimitPolicy, readonly string[]>();
 function limitPolicy(
   { namespace, name }: { readonly namespace: string; readonly name: string },
   spec: QueryLimitSpec,
-  bindings: GroupBindings,
+  tenancy: Tenancy,
 ): LimitPolicy {
   const { per, weight = 1, mode = 'Enforce', message = null } = spec;
   const { queries = 0, period = DEFAULT_PERIOD, burst = queries } = spec.rate ?? {};
   const policy: LimitPolicy = {
     key: `${namespace}/${name}`,
-    match: limitMatch(spec, bindings, namespace),
+    match: limitMatch(spec, tenancy, namespace),
     rate: spec.rate === undefined ? null : { queries, periodMs: durationMs(period), burst },
     ...{ weight, message },
     maxRunning: spec.maxRunningQueries ?? null,
@@ -129,23 +128,21 @@ function limitPolicy(
   return policy;
 }
 
-/** Whom a valid spec is about; where its namespace may reject queries to some routing groups only, only those. */
-function limitMatch({ match }: QueryLimitSpec, bindings: GroupBindings, namespace: string): LimitMatch {
-  const routingGroups = matches(match.routingGroups);
-  const isBound = bindings.deniable(namespace) !== 'all';
+/** Whom a valid spec is about; of a tenant, only queries that it decides. */
+function limitMatch({ match }: QueryLimitSpec, tenancy: Tenancy, namespace: string): LimitMatch {
+  const tenant = tenancy.tenantOf(namespace);
   return {
     users: matches(match.users),
     groups: matches(match.userGroups),
     sources: matches(match.sources),
-    routingGroups: isBound
-      ? (group) => routingGroups?.(group) !== false && bindings.denyRejection(namespace, group) === null
-      : routingGroups,
+    routingGroups: matches(match.routingGroups),
+    isDecided: tenant === null ? null : (...query) => tenancy.deciderOf(...query).tenant === tenant,
   };
 }
 
 function matches(values: readonly StringMatch[] | undefined): ((text: string) => boolean) | null {
   if (values === undefined) return null;
-  const matcher = textMatcher(values);
+  const matcher = textMatcher(values, true);
   // The spec is valid.
   if (!('matches' in matcher)) throw new TypeError('a limit that is not valid has no matcher');
   return matcher.matches;
@@ -154,17 +151,6 @@ function matches(values: readonly StringMatch[] | undefined): ((text: string) =>
 /** Routing groups that a spec names whole. */
 function namedGroups({ match }: QueryLimitSpec): readonly string[] {
   return (match.routingGroups ?? []).flatMap(({ type = 'Exact', value }) => (type === 'Exact' ? [value] : []));
-}
-
-/** Returns the reason that a namespace may not declare a limit (docs/resources.md#several-teams); null if it may. */
-export function limitRefusal(bindings: GroupBindings, namespace: string, spec: QueryLimitSpec): GroupRefusal | null {
-  for (const group of namedGroups(spec)) {
-    const refusal = bindings.denyRejection(namespace, group);
-    if (refusal !== null) return { field: 'match.routingGroups', message: refusal };
-  }
-  if (bindings.deniable(namespace) !== 'none') return null;
-  const message = `namespace ${namespace} may limit queries to no routing group; have it added to resources.groups["*"].deny, or to deny of a group, in the gateway's configuration`;
-  return { field: null, message };
 }
 
 /** The condition `ResolvedRefs`. @param served groups that queries can be sent to */
@@ -180,13 +166,9 @@ function limitReferences(groups: readonly string[], served: ReadonlySet<string>)
 }
 
 /** Mistakes in the spec of a QueryLimit. */
-const limitProblems = specCheck(QueryLimitSpec, function* ({ match: { everyone: _, ...lists } }) {
-  for (const [field, values] of Object.entries(lists)) {
-    const matcher = textMatcher(values);
-    for (const { index, message } of 'problems' in matcher ? matcher.problems : [])
-      yield { field: `spec.match.${field}[${index}].value`, message };
-  }
-});
+const limitProblems = specCheck(QueryLimitSpec, ({ match: { everyone: _, ...lists } }) =>
+  matchProblems('spec.match', lists),
+);
 
 /** Findings about a QueryLimit in addition to the mistakes of its spec. */
 function limitFindings({ spec }: CheckedManifest): readonly ManifestFinding[] {

@@ -9,8 +9,8 @@ import {
   optionalChoice,
   optionalFlag,
   optionalInteger,
+  optionalMatches,
   optionalText,
-  StringMatch,
   suspendField,
 } from '../fields/spec.ts';
 
@@ -19,19 +19,14 @@ export const QUERY_LIMITS = 'querylimits';
 
 export const DEFAULT_PERIOD = '1m';
 
-const values = (description: string) =>
-  Type.Optional(
-    Type.Array(StringMatch, { minItems: 1, maxItems: 64, description: `${description}; one of them matches.` }),
-  );
-
 /** `spec.match`: whose queries a limit is about. */
 export const Match = closedObject(
   {
     everyone: optionalFlag('True: it is about all queries, and no other field is set.'),
-    users: values('Names of users'),
-    userGroups: values('Groups of users, by the sources of userGroups in the configuration'),
-    sources: values('Sources'),
-    routingGroups: values('Routing groups that queries are for'),
+    users: optionalMatches('Names of users'),
+    userGroups: optionalMatches('Groups of users, by the sources of userGroups in the configuration'),
+    sources: optionalMatches('Sources'),
+    routingGroups: optionalMatches('Routing groups that queries are for'),
   },
   'Queries that it is about: every field that is set must match.',
   [

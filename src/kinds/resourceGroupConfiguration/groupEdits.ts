@@ -16,8 +16,14 @@ export interface GroupEdit {
   readonly title: string;
   /** Field of the call that names the row. */
   readonly field: string;
-  /** Returns the changed spec, and the row as it is declared then; null: the spec does not have it. */
-  readonly apply: (spec: GroupsSpec) => readonly [spec: GroupsSpec, row: GroupWrite['row']] | null;
+  /**
+   * Returns the changed spec, and the row as it is declared then; null: the spec does not have it.
+   * @param firstPriority priority of the first of several selectors
+   */
+  readonly apply: (
+    spec: GroupsSpec,
+    firstPriority: (selectors: number) => number,
+  ) => readonly [spec: GroupsSpec, row: GroupWrite['row']] | null;
 }
 
 /** A resource for messages. */
@@ -88,7 +94,7 @@ function editOf(own: OwnedGroup, row: ResourceGroupRow | null, edit: (group: Fil
 }
 
 const hasGroup = (spec: GroupsSpec, { path }: OwnedGroup): boolean =>
-  declaredRows(spec, null).groups.some((group) => group.path === path);
+  declaredRows(spec, 0).groups.some((group) => group.path === path);
 
 /** A group with the columns that a call changes. The other fields stay as they are written. */
 function withLimits(group: FileGroup, before: ResourceGroupRow, row: ResourceGroupRow): FileGroup {
@@ -112,19 +118,20 @@ function selectorEdit(
   }
   const stays = (each: DeclaredSelector) =>
     before === null || each.path !== own?.path || !hasSameConditions(before, each);
-  const apply: GroupEdit['apply'] = (spec) => {
-    const { firstPriority = null } = spec;
-    const declared = declaredRows(spec, firstPriority).selectors;
+  const apply: GroupEdit['apply'] = (spec, firstPriority) => {
+    const first = firstPriority(spec.selectors.length);
+    const declared = declaredRows(spec, first).selectors;
     const others = spec.selectors.filter((_, index) => stays(declared[index] as DeclaredSelector));
     if (row === null) return [{ ...spec, selectors: others }, row];
     if (!hasGroup(spec, target)) return null;
     // A new one comes after those of its priority, one in place of another where its priority is.
-    const place = (firstPriority ?? declared.length) - row.priority + (others.length < declared.length ? 0 : 1);
+    const place = first - row.priority + (others.length < declared.length ? 0 : 1);
     const wanted = fileSelector(row, target.path, []);
     const checked = checkFileSelector(wanted);
     const index = Math.max(0, Math.min(others.length, place));
     const edited = { ...spec, selectors: others.toSpliced(index, 0, checked.ok ? checked.value : wanted) };
-    const { path: _path, ...conditions } = declaredRows(edited, firstPriority).selectors[index] as DeclaredSelector;
+    const { selectors } = declaredRows(edited, firstPriority(edited.selectors.length));
+    const { path: _path, ...conditions } = selectors[index] as DeclaredSelector;
     return [edited, { ...row, ...conditions }];
   };
   return { ...target, apply };

@@ -2,9 +2,18 @@ import { problemText } from '../../model/errors.ts';
 import { type DeclaredRows, declaredRows } from '../../model/groupsFile/declaredGroups.ts';
 import { isOlder } from '../../model/nameClaims.ts';
 import { keyTextOf, type Resource } from '../../model/resource.ts';
+import type { GrantRejection, Tenancy } from '../../rules/tenancy.ts';
 import { PERIOD_ROOT } from '../../store/resourceGroupStore.ts';
 import type { KindProgram, ProgramSettings } from '../kindProgram.ts';
-import { type Acceptance, accepted, liveOf, notAccepted, outcomeOf, type ResourceOutcome } from '../outcome.ts';
+import {
+  type Acceptance,
+  accepted,
+  liveOf,
+  notAccepted,
+  notGranted,
+  outcomeOf,
+  type ResourceOutcome,
+} from '../outcome.ts';
 import { PolicyVersions } from '../policyProgram.ts';
 import { RESOURCE_GROUP_CONFIGURATION, type ResourceGroupConfigurationSpec } from './spec.ts';
 import { checkGroupsSpec } from './validation.ts';
@@ -44,21 +53,20 @@ const MAX_COMPARED_SELECTORS = 200;
 const MAX_WARNINGS = 3;
 
 /** Decides what resources declare, and which of them owns a root group: the oldest. */
-export function groupsProgram({ policy, ownDatabase = null }: ProgramSettings): KindProgram {
+export function groupsProgram({ ownDatabase = null }: ProgramSettings): KindProgram {
   const versions = new PolicyVersions<SpecOutcome>();
-  const outcomeFor = (resource: Resource): GroupsOutcome => {
-    const refusal = policy.trust?.rejection(resource.metadata.namespace) ?? null;
-    if (refusal !== null) return { ...outcomeOf(resource), ...rejection('NamespaceNotTrusted', refusal) };
-    return { ...outcomeOf(resource), ...versions.of(resource, '', () => checkSpec(resource.spec, ownDatabase)) };
+  const outcomeFor = (resource: Resource, tenancy: Tenancy): GroupsOutcome => {
+    const make = () => checkSpec(resource, ownDatabase, tenancy);
+    return { ...outcomeOf(resource), ...versions.of(resource, tenancy.key, make) };
   };
   return {
     // Applied groups are in the tables, and stay there.
     restore: () => undefined,
-    refresh: (resources) => {
+    refresh: (resources, { tenancy }) => {
       const live = liveOf(resources).toSorted((a, b) => (isOlder(a, b) ? -1 : 1));
       const owners = new Map<string, GroupsOutcome>();
       const outcomes = live.map((resource): [string, GroupsOutcome] => {
-        const outcome = outcomeFor(resource);
+        const outcome = outcomeFor(resource, tenancy);
         const conflict = conflictOf(outcome, owners);
         const own = conflict === null ? outcome : { ...outcome, ...rejection('NameConflict', conflict) };
         for (const { key } of placesOf(own)) if (!owners.has(key)) owners.set(key, own);
@@ -70,24 +78,35 @@ export function groupsProgram({ policy, ownDatabase = null }: ProgramSettings): 
   };
 }
 
-function checkSpec(value: unknown, ownDatabase: string | null): SpecOutcome {
+function checkSpec({ metadata, spec: value }: Resource, ownDatabase: string | null, tenancy: Tenancy): SpecOutcome {
   const { spec, problems, warnings } = checkGroupsSpec(value, MAX_COMPARED_SELECTORS);
   if (spec === null) return rejection('InvalidSpec', problemText(problems));
+  const { declared, rejection: missing } = declaredGroups(spec, metadata.namespace, ownDatabase, tenancy);
+  if (missing !== null) return { acceptance: notGranted(missing), declared: null };
   const listed = warnings.slice(0, MAX_WARNINGS).map(({ field, message }) => `${field} ${message}`);
   const more = warnings.length - listed.length;
   const texts = [...listed, ...(more > 0 ? [`${more} more, which engine-gateway validate prints`] : [])];
   const message = ['the groups are valid', ...texts.map((text) => `warning: ${text}`)].join('; ');
-  return { acceptance: accepted(message), declared: declaredGroups(spec, ownDatabase) };
+  return { acceptance: accepted(message), declared };
 }
 
-/** The content of a valid spec. @param ownDatabase name of the gateway's own database */
-export function declaredGroups(spec: ResourceGroupConfigurationSpec, ownDatabase: string | null): DeclaredGroups {
-  const { environment, prune = false, whenDrifted = 'Repair', databases = [null], firstPriority = null } = spec;
-  const names = databases.map((name) => (name === ownDatabase ? null : name));
-  const roots = spec.rootGroups.map(({ name }) => name);
-  if (spec.cpuQuotaPeriod !== undefined) roots.push(PERIOD_ROOT);
-  const rows = declaredRows(spec, firstPriority);
-  return { databases: [...new Set(names)], environment, rows, roots: new Set(roots), prune, whenDrifted };
+/**
+ * The content of a valid spec, and the reason that its namespace may not declare it.
+ * @param ownDatabase name of the gateway's own database
+ */
+export function declaredGroups(
+  spec: ResourceGroupConfigurationSpec,
+  namespace: string,
+  ownDatabase: string | null,
+  tenancy: Tenancy,
+): { readonly declared: DeclaredGroups; readonly rejection: GrantRejection | null } {
+  const { environment, prune = false, whenDrifted = 'Repair', databases: named = [null] } = spec;
+  const databases = [...new Set(named.map((name) => (name === ownDatabase ? null : name)))];
+  const roots = new Set(spec.rootGroups.map(({ name }) => name));
+  if (spec.cpuQuotaPeriod !== undefined) roots.add(PERIOD_ROOT);
+  const rows = declaredRows(spec, tenancy.firstPriority(namespace, spec.selectors.length));
+  const rejection = tenancy.resourceGroupsRejection(namespace, spec, databases);
+  return { declared: { databases, environment, rows, roots, prune, whenDrifted }, rejection };
 }
 
 /** What a resource declares in each database: its root groups, and the period of CPU limits. */

@@ -7,16 +7,8 @@ import {
   fileGroupFields,
   fileSelectorSchema,
   groupFields,
-  MAX_INT,
 } from '../../model/groupsFile/groupFields.ts';
-import {
-  closedObject,
-  optionalChoice,
-  optionalFlag,
-  optionalInteger,
-  optionalText,
-  suspendField,
-} from '../fields/spec.ts';
+import { closedObject, optionalChoice, optionalFlag, optionalText, suspendField } from '../fields/spec.ts';
 
 export const RESOURCE_GROUP_CONFIGURATION = 'ResourceGroupConfiguration';
 export const RESOURCE_GROUP_CONFIGURATIONS = 'resourcegroupconfigurations';
@@ -90,11 +82,6 @@ const ownFields = {
     'When another program changed declared rows: they are put right, or only reported.',
     { default: 'Repair' },
   ),
-  firstPriority: optionalInteger(
-    1,
-    MAX_INT,
-    'Priority of the first selector; each further one is one lower. As many as there are selectors by default. It orders selectors of several resources, and of rows without one.',
-  ),
   cpuQuotaPeriod: optionalText('Period of the CPU limits, such as 1h; of all groups of a database.', {
     maxLength: 255,
   }),
@@ -113,10 +100,6 @@ export const ResourceGroupConfigurationSpec = closedObject(
     }),
   },
   "Resource groups of engines: the fields of the engine's resource-groups.json, and where they go.",
-  [
-    '!has(self.firstPriority) || self.firstPriority >= self.selectors.size()',
-    'firstPriority must be at least the number of selectors',
-  ],
 );
 
 export interface ResourceGroupConfigurationSpec extends Static<ReturnType<typeof Type.Object<typeof ownFields>>> {

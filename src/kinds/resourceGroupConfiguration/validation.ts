@@ -15,13 +15,10 @@ export function checkGroupsSpec(value: unknown, maxCompared = 0) {
   const checked = checkSpec(value);
   if (!checked.ok) return { spec: null, problems: checked.problems.map(better), warnings: [] };
   const spec = checked.value as unknown as ResourceGroupConfigurationSpec;
-  const { rootGroups, selectors, cpuQuotaPeriod, databases = [], firstPriority } = spec;
+  const { rootGroups, selectors, cpuQuotaPeriod, databases = [] } = spec;
   const own: Problem[] = [];
   if (new Set(databases).size < databases.length) {
     own.push({ field: 'databases', message: 'must not hold a name twice' });
-  }
-  if (firstPriority !== undefined && firstPriority < selectors.length) {
-    own.push({ field: 'firstPriority', message: `must be at least ${selectors.length}, the number of selectors` });
   }
   for (const [index, selector] of selectors.entries()) {
     for (const name of ['clientTags', 'selectorResourceEstimate'] as const) {

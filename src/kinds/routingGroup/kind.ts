@@ -1,9 +1,9 @@
 import { uncapitalized } from '../../model/choice.ts';
 import { durationMs } from '../../model/durationField.ts';
 import type { Problem } from '../../model/errors.ts';
-import type { GroupBindings } from '../../model/groupBindings.ts';
 import { DEFAULT_QUEUE, type GroupPolicy, type RequestKey } from '../../routing/admissionPolicy.ts';
 import { type ClusterEntry, takesNewQueries } from '../../routing/routingTable.ts';
+import type { GrantRejection, Tenancy } from '../../rules/tenancy.ts';
 import { groupFindings } from '../groupFindings.ts';
 import {
   accepted,
@@ -11,7 +11,6 @@ import {
   conditionState,
   countField,
   countProperties,
-  type GroupRefusal,
   groupsText,
   type ResourceOutcome,
   ready,
@@ -79,14 +78,14 @@ export const routingGroup: ResourceKind<GroupOutcome> = {
   gauge: { name: 'routing_groups', help: 'RoutingGroup resources.' },
   specProblems: (spec) => groupProblems(spec),
   findings: (manifest) => [...routingGroupFindings(manifest)],
-  program: ({ policy: { groups: bindings } }) =>
+  program: () =>
     new PolicyProgram<GroupPolicy, GroupOutcome>({
       hasUniqueNames: true,
       isFrozenBySuspension: true,
       acceptance: accepted('the routing group is valid'),
       problems: groupProblems,
       policy: ({ spec }, name) => groupPolicy(name, spec as RoutingGroupSpec),
-      refusal: ({ metadata }, policy) => groupRefusal(bindings, metadata.namespace, policy),
+      rejection: ({ metadata }, policy, tenancy) => groupRejection(tenancy, metadata.namespace, policy),
       completer: ({ clusters }) => {
         const counts = clustersByGroup(clusters);
         return (outcome, declared) => {
@@ -150,22 +149,15 @@ function affinityKey({ type = 'User', name = '' }: Partial<NonNullable<Affinity>
   return type === 'Header' ? { by: 'header', header: name.toLowerCase() } : { by: uncapitalized(type) };
 }
 
-/**
- * Returns the reason that a namespace may not declare a group's policy (docs/resources.md#several-teams); null if it
- * may.
- */
-export function groupRefusal(
-  bindings: GroupBindings,
+/** Returns the reason that a namespace may not declare a group's policy, or null. */
+export function groupRejection(
+  tenancy: Tenancy,
   namespace: string,
   { name, fallbacks }: Pick<GroupPolicy, 'name' | 'fallbacks'>,
-): GroupRefusal | null {
-  const join = bindings.joinRejection(namespace, name);
-  if (join !== null) return { field: 'name', message: join };
-  for (const [index, fallback] of fallbacks.entries()) {
-    const route = bindings.routeRejection(namespace, fallback);
-    if (route !== null) return { field: `fallbacks[${index}]`, message: route };
-  }
-  return null;
+): GrantRejection | null {
+  const own = tenancy.nameRejection(namespace, name) ?? tenancy.groupRejection(namespace, 'name', name);
+  const refusals = fallbacks.map((each, index) => tenancy.groupRejection(namespace, `fallbacks[${index}]`, each));
+  return own ?? refusals.find((each) => each !== null) ?? null;
 }
 
 /** The condition `ResolvedRefs`. @param counts clusters by routing group */

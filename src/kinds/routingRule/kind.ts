@@ -137,7 +137,7 @@ const notCompiled = { ...conditionState('Unknown', 'Pending', 'the rule has not 
 function ruleStatus(outcome: RuleOutcome, { stored, findings }: Pick<StatusView, 'stored' | 'findings'>): StatusDraft {
   const { report, references, resource } = outcome;
   const acceptance: Acceptance = report === null ? notCompiled : acceptanceOf(report);
-  const failing = findings.ruleFailure(outcome);
+  const failing = findings.failure(outcome);
   const programmed =
     report === null
       ? notCompiled

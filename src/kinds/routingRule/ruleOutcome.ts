@@ -4,6 +4,7 @@ import { registryNameOf } from '../../model/resourceName.ts';
 import type { AdmissionPolicy } from '../../routing/admissionPolicy.ts';
 import type { RoutableCluster } from '../../routing/routingTable.ts';
 import type { CompiledRules, RuleReport } from '../../rules/ruleCompiler.ts';
+import { withholdsName } from '../../rules/tenancy.ts';
 import { conditionState, groupsText, outcomeOf, type ResourceOutcome, type State, servedGroups } from '../outcome.ts';
 import type { RoutingRule } from './spec.ts';
 
@@ -40,7 +41,10 @@ export function ruleOutcome(
   const named = compiled.namedGroups.get(`resource/${registryNameOf(resource)}`) ?? [];
   const references = ruleReferences(routeTo ?? null, report?.accepted === true ? named : [], targets);
   if (isSameReport && isDeepStrictEqual(last.references, references)) return last;
-  return { ...outcomeOf(resource), report, references };
+  const outcome = { ...outcomeOf(resource), report, references };
+  // Nothing may be known by the name that it asks for.
+  const { namespace, name } = resource.metadata;
+  return withholdsName(report?.acceptedReason) ? { ...outcome, registryName: `${namespace}/${name}` } : outcome;
 }
 
 /** In a few words, where a rule sends requests: a column of `kubectl get`. */

@@ -1,11 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import { areAlike } from '../../model/record.ts';
 import { keyTextOf, type Resource } from '../../model/resource.ts';
-import { registryNameOf } from '../../model/resourceName.ts';
-import { notInForce } from '../../rules/compiler.ts';
-import { type RouteRights, routeRights } from '../../rules/routeRights.ts';
 import type { CompiledRules } from '../../rules/ruleCompiler.ts';
-import type { ClusterPolicy } from '../engineCluster/clusterPolicy.ts';
+import { type RuleRights, ruleRights } from '../../rules/tenancy.ts';
 import type { KindProgram, ProgramSettings, RoutingDraft } from '../kindProgram.ts';
 import { liveOf } from '../outcome.ts';
 import { type RuleOutcome, type RuleTargets, ruleOutcome, ruleTargets } from './ruleOutcome.ts';
@@ -30,10 +27,9 @@ export class RuleProgram implements KindProgram {
   }
 
   refresh(resources: readonly Resource[], draft: RoutingDraft): ReadonlyMap<string, RuleOutcome> {
-    const { defaultRoutingGroup, policy } = this.#settings;
-    const { groups, trust } = policy;
+    const { defaultRoutingGroup } = this.#settings;
     const rules = liveOf(resources);
-    const compiled = this.#compile(rules, routeRights(groups, draft.clusters, defaultRoutingGroup), trust);
+    const compiled = this.#compile(rules, ruleRights(draft.tenancy, draft.clusters, defaultRoutingGroup));
     const targets = ruleTargets(draft.clusters, draft.admission, defaultRoutingGroup);
     const isRetargeted = !isDeepStrictEqual(targets, this.#targets);
     const isIncremental = compiled.reports === this.#compiled?.reports && !isRetargeted;
@@ -52,24 +48,14 @@ export class RuleProgram implements KindProgram {
   }
 
   /** Thousands of rules take a while to compile: only if one of them, the file, or a right is another than last time. */
-  #compile(rules: readonly Resource[], rights: RouteRights | null, trust: ClusterPolicy['trust']): CompiledRules {
+  #compile(rules: readonly Resource[], rights: RuleRights | null): CompiledRules {
     const { compiler, rulesFile } = this.#settings;
     const file = rulesFile();
     const inputs = [rights?.version, file];
     const isSame = isDeepStrictEqual(inputs, this.#inputs) && areAlike(rules, this.#rules, isSameRule);
     if (isSame && this.#compiled !== null) return this.#compiled;
     this.#inputs = inputs;
-    const refusalOf = ({ metadata }: Resource): string | null => trust?.rejection(metadata.namespace) ?? null;
-    const trusted: readonly Resource[] = rules.filter((rule) => refusalOf(rule) === null);
-    const compiled = compiler.compile(trusted as readonly RoutingRule[], file, rights);
-    if (trusted.length === rules.length) return compiled;
-    const reports = new Map(compiled.reports);
-    for (const rule of rules) {
-      const refusal = refusalOf(rule);
-      if (refusal === null) continue;
-      reports.set(keyTextOf(rule), notInForce(registryNameOf(rule), 'NamespaceNotTrusted', refusal));
-    }
-    return { ...compiled, reports };
+    return compiler.compile(rules as readonly RoutingRule[], file, rights);
   }
 }
 

@@ -56,10 +56,15 @@ export const RoutingRuleSpec = closedObject(
   {
     name: optionalText('Name of the rule where it is no Kubernetes name; metadata.name by default. Immutable.', name),
     description: optionalText('Text for people.', { maxLength: 1024 }),
+    stage: optionalChoice(
+      ['First', 'Final'],
+      'First: before the rules of tenants; Final: after them, only in the namespace of the platform.',
+      { default: 'First' },
+    ),
     priority: optionalInteger(
       -2_147_483_648,
       DEFAULT_PRIORITY,
-      'Rules fire in ascending order, those without a priority last; a later one overrules an earlier one.',
+      'Rules of a stage fire in ascending order, those without a priority last; a later one overrules an earlier one.',
     ),
     condition: Type.String({
       minLength: 1,

@@ -37,19 +37,18 @@ export interface DeclaredRows {
 /**
  * The rows of a file that `checkGroupsFile` accepts. Engines try selectors by priority, so that each has a lower one
  * than its predecessors.
- * @param firstPriority priority of the first selector; null: their number
+ * @param firstPriority priority of the first selector
  */
-export function declaredRows(file: GroupsFile, firstPriority: number | null): DeclaredRows {
+export function declaredRows(file: GroupsFile, firstPriority: number): DeclaredRows {
   const below = (groups: readonly FileGroup[], prefix: string): DeclaredGroup[] =>
     groups.flatMap((group) => {
       const path = prefix + group.name;
       return [{ path, columns: limitsOf(group) }, ...below(group.subGroups ?? [], `${path}.`)];
     });
-  const highest = firstPriority ?? file.selectors.length;
   return {
     groups: below(file.rootGroups, ''),
     selectors: file.selectors.map((selector, index) => ({
-      ...{ path: selector.group, priority: highest - index, ...selectorTexts(selector) },
+      ...{ path: selector.group, priority: firstPriority - index, ...selectorTexts(selector) },
     })),
     cpuQuotaPeriod: file.cpuQuotaPeriod ?? null,
   };

@@ -69,6 +69,11 @@ export class OperatorAudit {
     this.#writes = writes;
   }
 
+  /** True for a rule of the rules file. */
+  #isOfFile({ kind, namespace }: Pick<ResourceKey, 'kind' | 'namespace'>): boolean {
+    return namespace === '' && this.#options.kinds.find(kind)?.isClusterScoped === false;
+  }
+
   start(): void {
     this.#stop = startJob(0, () => this.#round());
   }
@@ -131,7 +136,7 @@ export class OperatorAudit {
       // The controller's outcomes still have what the source lost by accident.
       const outcome = outcomes.get(text);
       const [thing, mark] = [outcome === undefined ? rules?.get(text) : thingOf(outcome), this.#marks.get(text)];
-      const isUnknown = thing === undefined && rules === null && mark?.namespace === '';
+      const isUnknown = thing === undefined && rules === null && mark !== undefined && this.#isOfFile(mark);
       if ((thing && digestOf(thing)) === mark?.digest || isUnknown) this.#waiting.delete(text);
       // Things that exist at first are no change.
       else if (marks === null && thing) changes.push({ key: thing.key, to: this.#markOf(thing), entry: null });
@@ -167,7 +172,7 @@ export class OperatorAudit {
     }
     const to = thing === undefined ? null : this.#markOf(thing);
     if (isRecorded) return [{ key, to, entry: null }];
-    const source = key.namespace === '' ? 'file' : sourceNames[this.#writes.source.name];
+    const source = this.#isOfFile(key) ? 'file' : sourceNames[this.#writes.source.name];
     const manager = source === 'database' ? 'another program' : (others.length > 0 ? others : managers).join(', ');
     const states = { before: mark?.state ?? null, after: to?.state ?? null };
     const at = Math.round(clock.now() - (now - waiting.firstAt));

@@ -23,6 +23,7 @@ import { type LabelSelectorSpec, matchesLabels, toLabelSelector } from '../../mo
 import { isRecord } from '../../model/record.ts';
 import { API_GROUP, API_GROUP_VERSION, keyOf, keyText, keyTextOf, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
+import type { Tenancy } from '../../rules/tenancy.ts';
 import { batches } from '../../store/columns.ts';
 import { startJob } from '../../store/job.ts';
 import type { Leadership } from '../leadership/leadership.ts';
@@ -160,7 +161,7 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
     // No call deletes Services.
     guard.forgive(new Set(), clock.monotonic());
     const unknown = new Set(served.filter((each) => !read.has(keyTextOf(each))).map(titleOf));
-    const plan = this.#plan(resource, spec, services, unknown, owned);
+    const plan = this.#plan(resource, spec, services, unknown, owned, writes.controller.tenancy);
     const failures = await this.#carryOut(plan, writes);
     // A conflict of versions is settled by the next scan.
     const reason = failures.find((error) => !(error instanceof VersionConflict))?.message ?? null;
@@ -186,8 +187,9 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
     services: readonly Service[],
     unknown: ReadonlySet<string>,
     owned: readonly Resource[],
+    tenancy: Tenancy,
   ): ClusterPlan {
-    const { policy, logger } = this.#options;
+    const { logger } = this.#options;
     const byService = new Map(owned.map((cluster) => [discoveryOwner(cluster)?.service ?? '', cluster.metadata.name]));
     const present = new Map(owned.map((cluster) => [cluster.metadata.name, cluster]));
     /** Services by the name of their cluster. */
@@ -201,7 +203,7 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
     for (const each of services.toSorted((a, b) => (rank(a) < rank(b) ? -1 : 1))) {
       const service = titleOf(each);
       try {
-        const cluster = discoveredCluster(each, spec, namespace, policy.groups);
+        const cluster = discoveredCluster(each, spec, namespace, tenancy);
         const { name } = cluster;
         const taken = names.has(name) ? `the Service ${names.get(name)}` : holder(name);
         if (taken !== null) throw new ServiceNotUsable(NAME_CONFLICT, `the name ${name} is that of ${taken}`);

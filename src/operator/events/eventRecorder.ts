@@ -82,7 +82,9 @@ export class EventRecorder {
       this.#dropped += 1;
       return;
     }
-    const { namespace, name: object } = draft.regarding;
+    // Events about resources of the cluster are in this namespace (Kubernetes: events.k8s.io).
+    const { namespace: own, name: object } = draft.regarding;
+    const namespace = own === '' ? 'default' : own;
     this.#waiting.push({
       metadata: { name: `${object.slice(0, 200)}.${randomUUID().slice(0, 13)}`, namespace },
       // The time is now, not when its turn has come.

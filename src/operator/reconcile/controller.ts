@@ -57,7 +57,7 @@ const COUNT_INTERVALS = 6;
 
 /** Conditions of the gateway that are only there at times; all others that no draft has belong to another user. */
 const TRANSIENT_TYPES =
-  /^(DeletionsHeld|Discovered|Drift|Failing|HealthCredentials|ResolvedRefs|SharedURL|Stalled|Suspended)$/;
+  /^(Conflicting|DeletionsHeld|Discovered|Drift|Failing|HealthCredentials|ResolvedRefs|SharedURL|Stalled|Suspended)$/;
 
 /** Options of a controller; call `scheduleRefresh` when the rules file changed. Times in milliseconds. */
 export interface ControllerOptions extends ProgramSettings {
@@ -222,6 +222,11 @@ export class Controller {
     return this.#resources.fromSource;
   }
 
+  /** Rights of namespaces. */
+  get tenancy() {
+    return this.#state.tenancy;
+  }
+
   /** Mistakes of the rules file and reports on all rules as last compiled; null before the first time. */
   get compiledRules() {
     return this.#state.compiled;
@@ -240,6 +245,11 @@ export class Controller {
   /** Notes that the rule of a resource failed for a request (condition `Failing`, until the rule is changed). */
   reportRuleFailure(rule: string, message: string): void {
     this.#enqueueKeys(this.#findings.noteRuleFailure(rule, message, this.#state));
+  }
+
+  /** Notes that several tenants match a query (condition `Conflicting`, until the tenant is changed). */
+  reportTenantConflict(tenants: readonly string[]): void {
+    this.#enqueueKeys(this.#findings.noteTenantConflict(tenants, this.#state));
   }
 
   /** Has the table follow the source soon; many calls become one refresh. */

@@ -7,6 +7,7 @@ import { type Kind, keyTextOf, type Resource } from '../../model/resource.ts';
 import { type AdmissionPolicy, noPolicy } from '../../routing/admissionPolicy.ts';
 import type { RoutableCluster } from '../../routing/routingTable.ts';
 import type { CompiledRules } from '../../rules/ruleCompiler.ts';
+import { openTenancy } from '../../rules/tenancy.ts';
 import type { BackendRow, StoredResource } from '../../store/store.ts';
 import { resourceOfStored } from '../sources/storedResource.ts';
 import type { ControllerOptions } from './controller.ts';
@@ -24,6 +25,7 @@ export class RoutingState {
   readonly outcomes = new Map<string, ResourceOutcome>();
   readonly #lists = new Map<Kind, readonly ResourceOutcome[]>();
   compiled: CompiledRules | null = null;
+  tenancy = openTenancy;
   #clusters: readonly RoutableCluster[] = [];
   #admission: AdmissionPolicy = noPolicy;
   /** Rows of Trino Gateway, which no resource has adopted. Take effect with the next refresh. */
@@ -50,12 +52,16 @@ export class RoutingState {
    * @returns keys whose outcome changed, came or went
    */
   refresh(resources: ResourceLists): readonly string[] {
-    const draft: RoutingDraft = { rows: this.rows, clusters: [], admission: noPolicy, rules: null };
+    const draft: RoutingDraft = {
+      ...{ rows: this.rows, resources, tenancy: openTenancy },
+      ...{ clusters: [], admission: noPolicy, rules: null },
+    };
     const changed: string[] = [];
     for (const { kind, program } of this.#programs) {
       const list = [...program.refresh(resources.get(kind.kind) ?? [], draft).values()];
       this.#take(kind.kind, list, changed);
     }
+    this.tenancy = draft.tenancy;
     const { clusters, admission, rules } = draft;
     const rulesChanged = rules !== null && this.compiled?.ruleSet !== rules.ruleSet;
     const clustersChanged = !areAlike(this.#clusters, clusters, isDeepStrictEqual);

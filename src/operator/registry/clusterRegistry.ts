@@ -7,7 +7,7 @@ import {
   specActive,
 } from '../../kinds/engineCluster/activeOverride.ts';
 import { type ClusterOutcome, isClusterOutcome, withoutSlash } from '../../kinds/engineCluster/clusterOutcome.ts';
-import { policyRefusal } from '../../kinds/engineCluster/clusterPolicy.ts';
+import { policyRejection } from '../../kinds/engineCluster/clusterPolicy.ts';
 import { ENGINE_CLUSTER } from '../../kinds/engineCluster/spec.ts';
 import { clusterSpecProblems } from '../../kinds/engineCluster/validation.ts';
 import {
@@ -21,6 +21,7 @@ import type { RegistryCluster } from '../../model/registryCluster.ts';
 import { ACTIVE_ANNOTATION, keyTextOf, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
 import type { RoutableCluster } from '../../routing/routingTable.ts';
+import type { GrantRejection } from '../../rules/tenancy.ts';
 import type { SourceName } from '../../store/store.ts';
 import type { Controller } from '../reconcile/controller.ts';
 import type { HealthCredentials, SecretCredentials } from '../sources/kubernetes/healthCredentials.ts';
@@ -29,6 +30,7 @@ import {
   type DeclaredResource,
   declaredResource,
   digestOfJson,
+  mustBeGranted,
   type ResourceReference,
   type ResourceWrites,
   type WriteContext,
@@ -158,7 +160,7 @@ export class ResourceClusterRegistry {
     if (row === null) throw new GatewayError('EG_NOT_FOUND', `there is no cluster named ${name}`, { field: 'name' });
     mustBeAsSwitched(name, row.active, { kind: 'none' }, version);
     // Nothing that is stored and then not accepted may keep a row from being switched: other gateways check neither names nor URLs.
-    const isAllowed = policyRefusal(this.#writes.policy, this.#writes.source.writeNamespace, row) === null;
+    const isAllowed = this.#refusal(row, this.#writes.source.writeNamespace) === null;
     const canBeResource = isAllowed && clusterSpecProblems({ ...newClusterSpec(row, ''), name: row.name }).length === 0;
     if (canBeResource) return await this.#create({ ...row, active });
     if (!(await this.#writes.controller.switchRow(name, active)))
@@ -196,10 +198,12 @@ export class ResourceClusterRegistry {
 
   /** Rejects what would be stored and then not accepted. */
   #mustBeAllowed(cluster: RegistryCluster, namespace: string): void {
-    const rejection = policyRefusal(this.#writes.policy, namespace, cluster);
-    if (rejection === null) return;
-    const { field, message } = rejection;
-    throw new GatewayError('EG_IMPOSSIBLE', `${field}${message}`, { field });
+    mustBeGranted(this.#refusal(cluster, namespace));
+  }
+
+  #refusal(cluster: RegistryCluster, namespace: string): GrantRejection | null {
+    const { policy, controller } = this.#writes;
+    return policyRejection(policy, controller.tenancy, namespace, cluster);
   }
 }
 
@@ -288,7 +292,7 @@ export function clusterChange(
  * @param proxyTo the URL that they would be sent to
  */
 export async function clusterCredentials(
-  { outcomes }: Pick<Controller, 'outcomes'>,
+  { outcomes, tenancy }: Pick<Controller, 'outcomes' | 'tenancy'>,
   credentials: SecretCredentials | undefined,
   cluster: string,
   proxyTo: string,
@@ -297,8 +301,10 @@ export async function clusterCredentials(
     return isClusterOutcome(each) && each.registryName === cluster && each.routable !== null;
   });
   if (outcome === undefined) return null;
-  if (credentials !== undefined) return await credentials.of(outcome.resource, proxyTo);
-  const check = outcome.resource.spec.healthCheck as { readonly credentialsSecretRef?: unknown } | undefined;
+  const { resource } = outcome;
+  if (credentials !== undefined)
+    return await credentials.of(resource, proxyTo, tenancy.hostRejection(resource.metadata.namespace, proxyTo));
+  const check = resource.spec.healthCheck as { readonly credentialsSecretRef?: unknown } | undefined;
   if (check?.credentialsSecretRef === undefined) return null;
   const message = 'spec.healthCheck.credentialsSecretRef needs resources.source: kubernetes; use backendState instead';
   return { ok: false, reason: 'SecretUnsupported', message };

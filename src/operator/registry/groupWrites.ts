@@ -22,7 +22,7 @@ import {
 } from '../../store/resourceGroupStore.ts';
 import { type GroupApplier, keyOfGroups } from '../reconcile/groupApplier.ts';
 import { SerialWork } from '../reconcile/serialWork.ts';
-import { declaredResource, type ResourceReference, type ResourceWrites } from './resourceWrites.ts';
+import { declaredResource, mustBeGranted, type ResourceReference, type ResourceWrites } from './resourceWrites.ts';
 
 /** A change, and the resource that it went to; null: to the tables alone. */
 type AppliedGroupWrite = GroupWrite & { readonly resource: ResourceReference | null };
@@ -60,13 +60,17 @@ export function groupTables(
     }
     let row: GroupWrite['row'] = null;
     const editSpec = async ({ spec: present }: Pick<Resource, 'spec'>): Promise<Resource['spec']> => {
-      const change = edit.apply(present as unknown as ResourceGroupConfigurationSpec);
+      const { namespace } = edit.owner;
+      const change = edit.apply(present as unknown as ResourceGroupConfigurationSpec, (selectors) =>
+        controller.tenancy.firstPriority(namespace, selectors),
+      );
       if (change === null) throw declaredBy(edit, 'its spec does not have it, and the tables are about to follow');
       const { spec, problems } = checkGroupsSpec(change[0]);
       const [{ field, message } = { field: '', message: '' }] = problems;
       const text = `The ${nameOfOwner(edit.owner)} would not be valid: ${field} ${message}`;
       if (spec === null) throw new GatewayError('EG_MALFORMED', text, { field });
-      const declared = declaredGroups(spec, ownDatabase);
+      const { declared, rejection } = declaredGroups(spec, namespace, ownDatabase, controller.tenancy);
+      mustBeGranted(rejection);
       for (const database of declared.databases) await applier.check(edit.owner, declared, database);
       row = change[1];
       return { ...spec };

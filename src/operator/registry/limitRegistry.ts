@@ -1,7 +1,7 @@
-import type { Acceptance, GroupRefusal } from '../../kinds/outcome.ts';
-import { isLimitOutcome, type LimitOutcome, limitRefusal, queryLimit } from '../../kinds/queryLimit/kind.ts';
+import type { Acceptance } from '../../kinds/outcome.ts';
+import { isLimitOutcome, type LimitOutcome, queryLimit } from '../../kinds/queryLimit/kind.ts';
 import { QUERY_LIMIT, type QueryLimitSpec } from '../../kinds/queryLimit/spec.ts';
-import { type GroupOutcome, groupRefusal, isGroupOutcome, routingGroup } from '../../kinds/routingGroup/kind.ts';
+import { type GroupOutcome, groupRejection, isGroupOutcome, routingGroup } from '../../kinds/routingGroup/kind.ts';
 import { ROUTING_GROUP, type RoutingGroupSpec } from '../../kinds/routingGroup/spec.ts';
 import { ChangeCount } from '../../model/changeCount.ts';
 import { GatewayError } from '../../model/errors.ts';
@@ -11,6 +11,7 @@ import type { ClusterEntry } from '../../routing/routingTable.ts';
 import {
   type DeclaredResource,
   declaredResource,
+  mustBeGranted,
   type ResourceWrites,
   type SpecWrite,
   type SpecWriteContext,
@@ -113,8 +114,8 @@ export class LimitRegistry {
     this.#writes.controller.refreshNow();
     const holder = this.#writes.holder(name, isGroupOutcome);
     const key = holder === null ? this.#writes.newKey(ROUTING_GROUP, name) : holder.key;
-    const groups = this.#writes.policy.groups;
-    mustBeAllowed(groupRefusal(groups, key.namespace, { name, fallbacks: spec.fallbacks ?? [] }));
+    const { tenancy } = this.#writes.controller;
+    mustBeGranted(groupRejection(tenancy, key.namespace, { name, fallbacks: spec.fallbacks ?? [] }));
     return await this.#writes.put(routingGroup, key, key.name === name ? spec : { name, ...spec }, context);
   }
 
@@ -131,7 +132,7 @@ export class LimitRegistry {
   /** Declares a query limit. @param spec valid */
   async putLimit(namespace: string, name: string, spec: QueryLimitSpec, context: SpecWriteContext): Promise<SpecWrite> {
     this.#writes.controller.refreshNow();
-    mustBeAllowed(limitRefusal(this.#writes.policy.groups, namespace, spec));
+    mustBeGranted(this.#writes.controller.tenancy.decidesRejection(namespace));
     return await this.#writes.put(queryLimit, { kind: QUERY_LIMIT, namespace, name }, spec, context);
   }
 
@@ -170,13 +171,4 @@ export class LimitRegistry {
 
 function rank({ declared }: InventoryGroup): number {
   return declared?.acceptance.reason === 'NameConflict' ? 1 : 0;
-}
-
-/** Rejects what would be stored and then not accepted. */
-function mustBeAllowed(rejection: GroupRefusal | null): void {
-  if (rejection === null) return;
-  const { field, message } = rejection;
-  throw field === null
-    ? new GatewayError('EG_IMPOSSIBLE', message)
-    : new GatewayError('EG_IMPOSSIBLE', `${field}: ${message}`, { field });
 }

@@ -11,6 +11,7 @@ import { isRecord } from '../../model/record.ts';
 import { type Kind, keyOf, type Resource, type ResourceKey } from '../../model/resource.ts';
 import { registryNameOf, resourceNames } from '../../model/resourceName.ts';
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
+import type { GrantRejection } from '../../rules/tenancy.ts';
 import type { Controller } from '../reconcile/controller.ts';
 import { writeDigest } from '../sources/resourceDigest.ts';
 import {
@@ -123,7 +124,6 @@ export class ResourceWrites {
   readonly source: ResourceSource;
   readonly controller: Controller;
   readonly table: RoutingTableHolder;
-  /** Rights of the authors of resources. */
   readonly policy: ClusterPolicy;
   readonly clock: Clock;
   readonly #apiWrites: ApiWrites;
@@ -284,6 +284,15 @@ export class ResourceWrites {
     }
     return present;
   }
+}
+
+/** Rejects what would be stored and then not accepted. */
+export function mustBeGranted(refusal: GrantRejection | null): void {
+  if (refusal === null) return;
+  const { field, message } = refusal;
+  throw field === null
+    ? new GatewayError('EG_IMPOSSIBLE', message)
+    : new GatewayError('EG_IMPOSSIBLE', `${field}: ${message}`, { field });
 }
 
 function titleOf({ kind, namespace, name }: ResourceKey): string {

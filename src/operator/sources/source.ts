@@ -185,7 +185,9 @@ export abstract class ResourceSource {
     if (this.#selection === null) return true;
     const { gatewayClass, labels, namespaces } = this.#selection;
     if (gatewayClassOf(spec) !== gatewayClass) return false;
-    if (namespaces !== null && !namespaces.has(metadata.namespace)) return false;
+    // Resources of the cluster have none.
+    const { namespace } = metadata;
+    if (namespaces !== null && namespace !== '' && !namespaces.has(namespace)) return false;
     return labels === null || matchesLabels(labels, metadata.labels ?? {});
   }
 

@@ -21,8 +21,10 @@ export interface RuleText {
 export interface RuleDefinition {
   readonly name: string;
   readonly origin: 'file' | 'resource';
-  /** Namespace of the resource; null for rules of the file, which may route everywhere. */
+  /** Namespace of the resource; null for rules of the file, which are the platform's. */
   readonly namespace: string | null;
+  /** Final: asked after the rules of tenants. */
+  readonly stage: 'First' | 'Final';
   readonly description: string;
   readonly priority: number;
   readonly condition: RuleText;
@@ -37,6 +39,7 @@ export interface RuleDefinition {
 /** Defaults of fields that only resources have. */
 export const plainRule = {
   namespace: null,
+  stage: 'First',
   routeTo: null,
   deny: null,
   whenUnavailable: 'Fallback',

@@ -26,6 +26,7 @@ export function draftDefinition(draft: RuleDraft, origin: RuleDefinition['origin
     name: draft.name,
     origin,
     namespace: plainRule.namespace,
+    stage: plainRule.stage,
     description: draft.description ?? '',
     priority: draft.priority ?? DEFAULT_PRIORITY,
     condition: text(draft.condition, 'condition'),

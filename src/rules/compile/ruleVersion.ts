@@ -7,10 +7,10 @@ const MODULUS = 2 ** (8 * BYTES);
 
 /** Hash of a rule's content, equal on every replica. */
 export function ruleVersion(definition: RuleDefinition): number {
-  const { name, origin, namespace, priority, condition, actions, routeTo, deny, whenUnavailable, stop } = definition;
+  const { name, origin, namespace, stage, priority, condition, actions, routeTo, deny, whenUnavailable } = definition;
   const texts = [condition.text, ...actions.map(({ text }) => text)];
-  const route = [routeTo?.routingGroup, routeTo?.cluster, deny?.message, deny?.whenError, whenUnavailable, stop];
-  const content = JSON.stringify([name, origin, namespace, priority, texts, route]);
+  const route = [routeTo?.routingGroup, routeTo?.cluster, deny?.message, deny?.whenError, whenUnavailable];
+  const content = JSON.stringify([name, origin, namespace, priority, texts, route, definition.stop, stage]);
   return createHash('sha256').update(content).digest().readUIntBE(0, BYTES);
 }
 

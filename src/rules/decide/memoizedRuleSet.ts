@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import { isList, listReader, textReader } from '../compile/requestValues.ts';
 import type { RuleDecision, RuleRequest } from '../decision.ts';
+import type { Decider } from '../tenancy.ts';
 import { CompiledRuleSet } from './ruleSet.ts';
 
 /** Longer values are not cached: they rarely repeat. */
@@ -38,10 +39,11 @@ export class MemoizedRuleSet extends CompiledRuleSet {
     // Other requests are rare, and deny rules are skipped for them.
     if (!request.isSubmission) return super.decide(request);
     const candidates = this.candidates(request);
-    const key = keyOf(request, this.#questionOf(candidates));
+    const decider = this.deciderOf(request);
+    const key = keyOf(request, this.#questionOf(candidates), decider);
     const remembered = key === null ? undefined : this.#decisions.get(key);
     if (remembered !== undefined) return remembered;
-    const { decision, hasFailed } = this.ask(request, candidates);
+    const { decision, hasFailed } = this.ask(request, candidates, decider);
     // Failures are reported each time.
     if (key !== null && !hasFailed) this.#decisions.set(key, decision);
     return decision;
@@ -60,9 +62,10 @@ export class MemoizedRuleSet extends CompiledRuleSet {
 }
 
 /** Cache key of rules and values; null if the decision cannot be cached. */
-function keyOf(request: RuleRequest, { id, reads }: Question): string | null {
+function keyOf(request: RuleRequest, { id, reads }: Question, { tenant, conflict }: Decider): string | null {
   if (reads === null) return null;
-  let key = `${id}`;
+  // Names of tenants have neither slash nor comma.
+  let key = `${id}/${tenant ?? conflict.join()}`;
   for (const read of reads) {
     const value = read(request) ?? null;
     if (value === null) key += '/';

@@ -3,6 +3,7 @@ import { uncapitalized } from '../../model/choice.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { areAlike } from '../../model/record.ts';
 import { act, type CompiledRule, matches, RuleFailed } from '../compile/compiledRule.ts';
+import { textReader } from '../compile/requestValues.ts';
 import { GROUP_KEY } from '../compile/resultKeys.ts';
 import { versionOf } from '../compile/ruleVersion.ts';
 import type { RuleCondition, RuleDecision, RuleRequest, RuleSet } from '../decision.ts';
@@ -10,14 +11,14 @@ import { Evaluation, type Sources } from '../evaluation.ts';
 import { QueryObject } from '../objects/query.ts';
 import { RequestObject } from '../objects/request.ts';
 import { UserObject } from '../objects/user.ts';
-import type { RouteRights } from '../routeRights.ts';
 import type { RuleLimits } from '../ruleCompiler.ts';
+import { type Decider, noDecider, type RuleRights, type Stage, stageOf } from '../tenancy.ts';
 import { JavaMap } from '../values/collections.ts';
 import { describe } from '../values/describe.ts';
 import { javaText } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
 import { ConditionIndex } from './conditionIndex.ts';
-import { Trace } from './trace.ts';
+import { type RulePlace, Trace } from './trace.ts';
 
 /** `result`, with a log of the current rule's entries for the trace. */
 class ResultMap extends JavaMap {
@@ -67,12 +68,12 @@ export interface RuleSetOptions {
   /** True if the rules file did not load: if no rule sets a group, the header decides. */
   readonly fileFailed: boolean;
   /** Rights of rules by namespace; null: unrestricted. */
-  readonly rights: RouteRights | null;
-  /** True if an external service chooses the group, which rules do not know. */
-  readonly isExternal: boolean;
+  readonly rights: RuleRights | null;
   readonly onFailure: (rule: CompiledRule, message: string) => void;
   /** Called for a rule that was skipped because the decision's time was used up. */
   readonly onNotAsked: (rule: CompiledRule) => void;
+  /** Called for a query that several tenants would decide. */
+  readonly onConflict: (tenants: readonly string[]) => void;
   readonly sources: Sources;
   readonly recorded?: RecordedQuestions;
 }
@@ -92,9 +93,8 @@ class DecisionDraft {
   rejected: RuleDecision['rejected'] = null;
   onUnavailable: 'fallback' | 'reject' = 'fallback';
   readonly trace: Trace;
-  /** Matching deny rules that may only reject queries to some groups: the destination is known at the end. */
-  readonly bounded: { readonly number: number; readonly namespace: string; readonly error: string | undefined }[] = [];
-  isFinal = false;
+  /** Rules of earlier stages are not asked any more; 3: no rule is. */
+  resumesAt: Stage | 3 = 0;
   hasFailed = false;
   outOfTime: string | null = null;
 
@@ -112,6 +112,10 @@ export class CompiledRuleSet implements RuleSet {
   readonly #rules: readonly CompiledRule[];
   readonly #options: RuleSetOptions;
   readonly #index: ConditionIndex;
+  /** Stages and tenants of the rules; null: all are in the first stage. */
+  readonly #places: readonly RulePlace[] | null;
+  readonly #sourceOf: ReturnType<typeof textReader>;
+  readonly needsSender: boolean;
 
   /**
    * @param rules in firing order, without suspended rules
@@ -128,10 +132,19 @@ export class CompiledRuleSet implements RuleSet {
     // Thousands of rules take a while to index, and most changes are of what rules do, not of when.
     const isSameIndex = last !== null && areAlike(rules, last.#rules, haveSameKeys);
     this.#index = isSameIndex ? last.#index : new ConditionIndex(rules);
+    const { rights, names } = options;
+    const isPlain = rights === null && rules.every(({ definition }) => definition.stage === 'First');
+    const placeOf = ({ definition }: CompiledRule) => ({
+      stage: stageOf(definition, rights),
+      tenant: rights?.tenancy.tenantOf(definition.namespace) ?? null,
+    });
+    this.#places = isPlain ? null : rules.map(placeOf);
+    this.needsSender = this.#places?.some(({ stage }) => stage === 1) === true;
+    this.#sourceOf = textReader(`header:${names.headerKey('Source')}`);
   }
 
   decide(request: RuleRequest): RuleDecision {
-    return this.ask(request, this.candidates(request)).decision;
+    return this.ask(request, this.candidates(request), this.deciderOf(request)).decision;
   }
 
   conditions(): readonly RuleCondition[] {
@@ -158,17 +171,39 @@ export class CompiledRuleSet implements RuleSet {
     return [...names];
   }
 
-  ask(request: RuleRequest, marked: Uint32Array): { readonly decision: RuleDecision; readonly hasFailed: boolean } {
+  /** Returns the tenant that decides a request; none without rules of tenants. */
+  deciderOf(request: RuleRequest): Decider {
+    const { rights, onConflict } = this.#options;
+    if (!this.needsSender || rights === null) return noDecider;
+    const decider = rights.tenancy.decider(request.sender, this.#sourceOf(request) ?? '');
+    if (decider.conflict.length > 0) onConflict(decider.conflict);
+    return decider;
+  }
+
+  ask(
+    request: RuleRequest,
+    marked: Uint32Array,
+    decider: Decider,
+  ): { readonly decision: RuleDecision; readonly hasFailed: boolean } {
     const result = new ResultMap();
     const { names, limits, sources, recorded } = this.#options;
     const object = recorded?.objectOf(request) ?? new RequestObject(request, names);
-    const e = evaluationOf(request, object, result, limits, sources);
-    const draft = new DecisionDraft(new Trace(this.#rules));
+    const state = new JavaMap();
+    let e = evaluationOf(request, object, result, limits, sources, state);
+    const draft = new DecisionDraft(new Trace(this.#rules, this.#places, decider));
+    let current: Stage = 0;
     for (const number of numbersOf(marked)) {
+      const { stage, tenant } = this.#places?.[number] ?? firstPlace;
+      if (stage < draft.resumesAt || tenant !== (stage === 1 ? decider.tenant : null)) continue;
+      if (stage !== current) {
+        // Tenants have a separate state and separate budgets, so that they do not affect rules of the platform.
+        current = stage;
+        draft.outOfTime = null;
+        e = evaluationOf(request, object, result, limits, sources, stage === 1 ? new JavaMap() : state);
+      }
       this.#askRule(number, request, result, e, draft);
-      if (draft.isFinal) break;
+      if (draft.resumesAt === 3) break;
     }
-    this.#settleBounded(draft);
     const { routingGroup, cluster, rule, denied, rejected, onUnavailable, trace, hasFailed } = draft;
     const useHeader = this.#options.fileFailed && rule === null;
     const decision = { routingGroup, cluster, rule, denied, rejected, onUnavailable, useHeader, trace };
@@ -243,8 +278,8 @@ export class CompiledRuleSet implements RuleSet {
     const { namespace } = rule.definition;
     if (rights === null || namespace === null) return;
     const group = result.groupPut;
-    if (typeof group !== 'string' || group === '') return;
-    const message = rights.groupRejection(namespace, group);
+    if (group === undefined) return;
+    const message = rights.chosenRejection(namespace, typeof group === 'string' && group !== '' ? group : null);
     if (message !== null) throw resultFailure(rule, message, rule.actions.at(-1)?.field ?? 'condition');
   }
 
@@ -262,7 +297,8 @@ export class CompiledRuleSet implements RuleSet {
     }
     const put = result.puts === null ? undefined : putTexts(result.puts, e);
     draft.trace.note(number, 'fired', { put });
-    if (stop) this.#end(number, draft);
+    // A rule of the platform also ends the stage of the tenants.
+    if (stop) this.#end(number, draft, this.#places === null || this.#places[number]?.stage === 2 ? 3 : 2);
   }
 
   #noteGroup({ definition }: CompiledRule, result: ResultMap, draft: DecisionDraft): void {
@@ -285,48 +321,24 @@ export class CompiledRuleSet implements RuleSet {
     draft.trace.note(number, 'failed', { error: message });
     if (deny !== null || this.#options.onRuleError === 'skip') return;
     draft.rejected = { rule: definition.name, message };
-    this.#end(number, draft);
+    this.#end(number, draft, 3);
   }
 
   #deny(number: number, message: string, error: string | undefined, draft: DecisionDraft): void {
     const rule = this.#rules[number];
     if (rule === undefined) return;
-    const { name, namespace } = rule.definition;
-    if (namespace !== null && this.#options.rights?.deniable(namespace) === 'some') {
-      draft.bounded.push({ number, namespace, error });
-      return;
-    }
     draft.trace.note(number, 'denied', { error });
-    draft.denied = { rule: name, message };
-    this.#end(number, draft);
+    draft.denied = { rule: rule.definition.name, message };
+    this.#end(number, draft, 3);
   }
 
-  /** Applies the first deny rule that may reject queries to this destination; drops the others. */
-  #settleBounded(draft: DecisionDraft): void {
-    const { rights, isExternal, fileFailed } = this.#options;
-    const { cluster, routingGroup: group } = draft;
-    // If the header or an external service chooses the group, rights cannot be checked.
-    const isUnknown = isExternal || (fileFailed && draft.rule === null);
-    for (const { number, namespace, error } of draft.bounded) {
-      const { name, deny } = this.#rules[number]?.definition ?? {};
-      if (rights === null || name === undefined || deny === undefined || deny === null) continue;
-      const refusal = isUnknown
-        ? `the routing group is not known to rules, and namespace ${namespace} may deny queries to some groups only`
-        : rights.denyRejection(namespace, cluster, group);
-      const isStopped = draft.denied !== null || draft.rejected !== null;
-      if (refusal !== null || isStopped) draft.trace.note(number, 'skipped', { error: refusal ?? error });
-      else {
-        draft.trace.note(number, 'denied', { error });
-        draft.denied = { rule: name, message: deny.message };
-      }
-    }
-  }
-
-  #end(number: number, draft: DecisionDraft): void {
-    draft.isFinal = true;
-    draft.trace.endAt(number);
+  #end(number: number, draft: DecisionDraft, resumesAt: Stage | 3): void {
+    draft.resumesAt = resumesAt;
+    draft.trace.endAt(number, resumesAt);
   }
 }
+
+const firstPlace: RulePlace = { stage: 0, tenant: null };
 
 /** Maximum length of a group name from a rule, in UTF-16 units: it goes into headers, logs and the history. */
 const MAX_GROUP_LENGTH = 1024;
@@ -346,10 +358,11 @@ export function evaluationOf(
   result: JavaMap,
   limits: RuleLimits,
   sources: Sources,
+  state = new JavaMap(),
 ): Evaluation {
   const objects = {
     request,
-    state: new JavaMap(),
+    state,
     result,
     user: user === null ? undefined : new UserObject(user),
     query: queryProperties === null ? undefined : new QueryObject(queryProperties),

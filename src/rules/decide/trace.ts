@@ -1,17 +1,33 @@
 import type { CompiledRule } from '../compile/compiledRule.ts';
 import type { DecisionTrace, RuleTrace } from '../decision.ts';
 import { MAX_WHOLE_TRACE, storedTrace } from '../storedTrace.ts';
+import type { Decider, Stage } from '../tenancy.ts';
+
+/** Stage and tenant of a rule. */
+export interface RulePlace {
+  readonly stage: Stage;
+  readonly tenant: string | null;
+}
 
 /** Effects of the rules on one request; rules without a match are implicit. */
 export class Trace implements DecisionTrace {
   readonly #all: readonly CompiledRule[];
+  /** Null: all are in the first stage. */
+  readonly #places: readonly RulePlace[] | null;
+  readonly #decider: Decider;
   readonly #noted: (readonly [number: number, entry: RuleTrace])[] = [];
-  #last = Number.POSITIVE_INFINITY;
+  /** Rules after a number are not asked before a stage. */
+  readonly #ends: { readonly after: number; readonly before: number }[] = [];
   #stored: string | null = null;
 
-  /** @param all all rules in firing order */
-  constructor(all: readonly CompiledRule[]) {
+  /**
+   * @param all all rules in firing order
+   * @param places of all rules; null: the first stage
+   */
+  constructor(all: readonly CompiledRule[], places: readonly RulePlace[] | null, decider: Decider) {
     this.#all = all;
+    this.#places = places;
+    this.#decider = decider;
   }
 
   /** Records the effect of a rule. @param details its entries and error, if any */
@@ -24,19 +40,26 @@ export class Trace implements DecisionTrace {
     this.#noted.push([
       number,
       {
-        ...{ rule, origin, priority, outcome },
+        ...{ rule, origin, priority, ...this.#placeOf(number), outcome },
         ...(put === undefined ? {} : { put }),
         ...(error === undefined ? {} : { error }),
       },
     ]);
   }
 
-  endAt(number: number): void {
-    this.#last = number;
+  /** Rules after this one are skipped before a stage. */
+  endAt(after: number, before: number): void {
+    this.#ends.push({ after, before });
   }
 
   get rules(): readonly RuleTrace[] {
-    const rules = this.#all.map(({ notMatched, skipped }, number) => (number > this.#last ? skipped : notMatched));
+    const rules = this.#all.map(({ notMatched, skipped }, number) => {
+      if (this.#places === null) return this.#isSkipped(number) ? skipped : notMatched;
+      const place = this.#placeOf(number);
+      const error = this.#reasonOf(number);
+      if (error !== null) return { ...skipped, ...place, error };
+      return { ...(this.#isSkipped(number) ? skipped : notMatched), ...place };
+    });
     for (const [number, entry] of this.#noted) rules[number] = entry;
     return rules;
   }
@@ -47,9 +70,29 @@ export class Trace implements DecisionTrace {
     return this.#stored;
   }
 
-  /** Omits rules without a match: there may be thousands. */
+  /** Omits rules without a match, and those of tenants that do not decide: there may be thousands. */
   get #matched(): readonly RuleTrace[] {
-    const skipped = this.#all.slice(Math.min(this.#last + 1, this.#all.length)).map((rule) => rule.skipped);
-    return [...this.#noted.map(([, entry]) => entry), ...skipped];
+    if (this.#ends.length === 0) return this.#noted.map(([, entry]) => entry);
+    return this.rules.filter(({ outcome }, number) => outcome !== 'not-matched' && this.#reasonOf(number) === null);
+  }
+
+  #isSkipped(number: number): boolean {
+    const stage = this.#places?.[number]?.stage ?? 0;
+    return this.#ends.some(({ after, before }) => number > after && stage < before);
+  }
+
+  #placeOf(number: number): Pick<RuleTrace, 'stage' | 'tenant'> {
+    const { stage = 0, tenant = null } = this.#places?.[number] ?? {};
+    if (tenant !== null) return { stage: 'tenant', tenant };
+    return stage === 2 ? { stage: 'final' } : {};
+  }
+
+  /** Reason that a tenant's rule is not asked; null if it is. */
+  #reasonOf(number: number): string | null {
+    const owner = this.#places?.[number]?.tenant ?? null;
+    const { tenant, conflict } = this.#decider;
+    if (owner === null || owner === tenant) return null;
+    if (conflict.length > 0) return `the tenants ${conflict.join(', ')} decide this query, so that none of them does`;
+    return tenant === null ? 'no tenant decides this query' : `the tenant ${tenant} decides this query`;
   }
 }

@@ -66,6 +66,6 @@ export interface EditedRulesSettings {
   readonly limits: RuleLimits;
   readonly fileFailed: boolean;
   readonly isExternal: boolean;
-  /** `RouteRights.version`; null: rules may route everywhere. */
+  /** `RuleRights.version`; null: rules may route everywhere. */
   readonly rights: string | null;
 }

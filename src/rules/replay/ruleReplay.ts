@@ -10,7 +10,7 @@ import { CompileBudget } from '../language/compileBudget.ts';
 import { parse } from '../language/parser.ts';
 import { isTotal } from '../language/recordedLogic.ts';
 import { type CompileContext, Scope } from '../language/scope.ts';
-import type { RouteRights } from '../routeRights.ts';
+import type { RuleRights } from '../tenancy.ts';
 import { JavaMap } from '../values/collections.ts';
 import {
   type EditedRules,
@@ -114,7 +114,7 @@ export class RuleReplay {
   constructor(
     rules: EditedRules,
     context: Pick<CompileContext, 'names' | 'analyzeRequest'>,
-    rights: RouteRights | null,
+    rights: RuleRights | null,
   ) {
     const { definitions, before, after, settings } = rules;
     this.#settings = settings;
@@ -276,14 +276,15 @@ export class RuleReplay {
     return compiled.rule;
   }
 
-  #ruleSet(rules: readonly CompiledRule[], rights: RouteRights | null): CompiledRuleSet {
-    const { limits, onRuleError, fileFailed, isExternal } = this.#settings;
+  #ruleSet(rules: readonly CompiledRule[], rights: RuleRights | null): CompiledRuleSet {
+    const { limits, onRuleError, fileFailed } = this.#settings;
     const names = this.#names;
     return new CompiledRuleSet(rules, {
       names,
-      ...{ limits, onRuleError, fileFailed, isExternal, rights },
+      ...{ limits, onRuleError, fileFailed, rights },
       onFailure: () => undefined,
       onNotAsked: () => undefined,
+      onConflict: () => undefined,
       sources: this.#sources,
       recorded: {
         objectOf: (request) => new RecordedRequestObject(request as RecordedRequest, names),

@@ -213,7 +213,6 @@ actions:
       resource(
         'wrong',
         `  environment: production
-  firstPriority: 1
   databases: [trino_eu, trino_eu]
   rootGroups:
     - name: global
@@ -259,20 +258,19 @@ actions:
     const { code, stdout } = await run(['validate', manifests]);
     expect(code).toBe(1);
     expect(inFolder(stdout).split('\n')).toEqual([
-      'groups.manifest.yaml:6:3: error: wrong: spec.firstPriority must be at least 2, the number of selectors',
-      'groups.manifest.yaml:7:3: error: wrong: spec.databases must not hold a name twice',
-      'groups.manifest.yaml:12:7: error: wrong: spec.rootGroups[0].softMemoryLimit must be a percentage such as 80% or a size such as 5GB (B, kB, MB, GB, TB, PB)',
-      'groups.manifest.yaml:14:12: error: wrong: spec.rootGroups[0].subGroups[0].name must not hold a dot, which separates a group from its parent',
-      'groups.manifest.yaml:16:19: error: wrong: spec.selectors[0].group leads nowhere: there is no group "global.a"',
-      'groups.manifest.yaml:17:8: error: wrong: spec.selectors[1].queryType must be one of SELECT, EXPLAIN, DESCRIBE, INSERT, UPDATE, DELETE, MERGE, ANALYZE, ALTER_TABLE_EXECUTE, DATA_DEFINITION',
-      'groups.manifest.yaml:17:26: error: wrong: spec.selectors[1].group leads nowhere: there is no group "adhoc"',
-      'groups.manifest.yaml:22:1: error: form: spec.environment is required',
-      'groups.manifest.yaml:24:22: error: form: spec.rootGroups[0].hardConcurrencyLimit must be a whole number, not a text',
-      "groups.manifest.yaml:24:49: error: form: spec.rootGroups[0].hardPhysicalDataScanLimit has no column in the tables that engines read; the engine's file alone has it",
-      'groups.manifest.yaml:26:3: error: form: spec.whenDrifted must be one of "Repair", "Report"',
-      'groups.manifest.yaml:35:7: warning: warned: spec.rootGroups[1].maxQueued is missing: 0, so that a query that cannot run at once is refused',
-      'groups.manifest.yaml:35:7: warning: warned: spec.rootGroups[1] has no selector that leads to "idle", or below it: no query runs in it',
-      'groups.manifest.yaml:38:7: warning: warned: spec.selectors[1] is never reached: selectors[0] takes all that it would match',
+      'groups.manifest.yaml:6:3: error: wrong: spec.databases must not hold a name twice',
+      'groups.manifest.yaml:11:7: error: wrong: spec.rootGroups[0].softMemoryLimit must be a percentage such as 80% or a size such as 5GB (B, kB, MB, GB, TB, PB)',
+      'groups.manifest.yaml:13:12: error: wrong: spec.rootGroups[0].subGroups[0].name must not hold a dot, which separates a group from its parent',
+      'groups.manifest.yaml:15:19: error: wrong: spec.selectors[0].group leads nowhere: there is no group "global.a"',
+      'groups.manifest.yaml:16:8: error: wrong: spec.selectors[1].queryType must be one of SELECT, EXPLAIN, DESCRIBE, INSERT, UPDATE, DELETE, MERGE, ANALYZE, ALTER_TABLE_EXECUTE, DATA_DEFINITION',
+      'groups.manifest.yaml:16:26: error: wrong: spec.selectors[1].group leads nowhere: there is no group "adhoc"',
+      'groups.manifest.yaml:21:1: error: form: spec.environment is required',
+      'groups.manifest.yaml:23:22: error: form: spec.rootGroups[0].hardConcurrencyLimit must be a whole number, not a text',
+      "groups.manifest.yaml:23:49: error: form: spec.rootGroups[0].hardPhysicalDataScanLimit has no column in the tables that engines read; the engine's file alone has it",
+      'groups.manifest.yaml:25:3: error: form: spec.whenDrifted must be one of "Repair", "Report"',
+      'groups.manifest.yaml:34:7: warning: warned: spec.rootGroups[1].maxQueued is missing: 0, so that a query that cannot run at once is refused',
+      'groups.manifest.yaml:34:7: warning: warned: spec.rootGroups[1] has no selector that leads to "idle", or below it: no query runs in it',
+      'groups.manifest.yaml:37:7: warning: warned: spec.selectors[1] is never reached: selectors[0] takes all that it would match',
       '1 files, 4 resources, 0 rules: 11 mistakes',
       '',
     ]);

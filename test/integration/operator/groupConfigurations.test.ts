@@ -126,7 +126,7 @@ for (const family of databases) {
       });
       const idsBefore = new Map((await rows()).groups.map(({ name, resourceGroupId }) => [name, resourceGroupId]));
       const changed = {
-        ...{ environment: 'test', firstPriority: 50 },
+        environment: 'test',
         rootGroups: [group('adhoc', { maxQueued: 7, subGroups: [group('new')] })],
         selectors: [{ user: 'a', group: 'adhoc.new' }, { group: 'adhoc.new' }],
       };
@@ -138,8 +138,8 @@ for (const family of databases) {
         maxQueued: 7,
       });
       expect(after.selectors.map(({ priority, userRegex }) => [priority, userRegex])).toEqual([
-        [50, 'a'],
-        [49, null],
+        [2, 'a'],
+        [1, null],
       ]);
       expect(after.properties).toEqual([]);
       await write('');

@@ -390,7 +390,10 @@ for (const family of databases) {
       const { file } = storedGroups(await rows(), 'test');
       const own = ({ group: path }: { readonly group: string }) => /^(etl|adhoc)/.test(path);
       const rootGroups = file.rootGroups.filter(({ name }) => own({ group: name }));
-      return declaredRows({ ...file, rootGroups, selectors: file.selectors.filter(own) }, null);
+      return declaredRows(
+        { ...file, rootGroups, selectors: file.selectors.filter(own) },
+        file.selectors.filter(own).length,
+      );
     };
     const call = async (api: ApiServer, form: string, { call: name, send }: Step, query = '') => {
       const [data, oldData] = send(await idsByPath());
@@ -431,7 +434,7 @@ for (const family of databases) {
         if (step.row !== undefined) expect(response.row, why).toMatchObject(step.row);
         expected = JSON.parse(JSON.stringify({ ...expected, ...step.spec }));
         expect(specOf(rig), why).toEqual(expected);
-        const { cpuQuotaPeriod: period = null, ...declared } = declaredRows(specOf(rig), null);
+        const { cpuQuotaPeriod: period = null, ...declared } = declaredRows(specOf(rig), specOf(rig).selectors.length);
         const { cpuQuotaPeriod, groups, selectors } = await declaredInTables();
         expect({ cpuQuotaPeriod, selectors }, why).toEqual({
           cpuQuotaPeriod: period,

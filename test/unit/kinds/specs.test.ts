@@ -1,6 +1,5 @@
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { resourceKinds } from '../../../src/kinds/registry.ts';
-import { GroupBindings } from '../../../src/model/groupBindings.ts';
 
 type Row = readonly [spec: object, problem: string | null];
 
@@ -185,7 +184,7 @@ const specs: Readonly<Record<string, readonly Row[]>> = {
   ],
   ResourceGroupConfiguration: [
     [groups({ cpuQuotaPeriod: '1h', rootGroups: [rootGroup({ hardCpuLimit: '30m' })] }), null],
-    [groups({ databases: ['a', 'b'], prune: true, whenDrifted: 'Report', firstPriority: 1 }), null],
+    [groups({ databases: ['a', 'b'], prune: true, whenDrifted: 'Report' }), null],
     [groups({ rootGroups: [nested(8)], selectors: [{ group: 'a.a.a.a.a.a.a.a' }] }), null],
     [groups({ rootGroups: [], selectors: [] }), null],
     [{ rootGroups: [], selectors: [] }, 'spec.environment is required'],
@@ -195,10 +194,7 @@ const specs: Readonly<Record<string, readonly Row[]>> = {
     [groups({ rootGroups: [rootGroup({ hardCpuLimit: '1h' })] }), 'hardCpuLimit needs cpuQuotaPeriod'],
     [groups({ rootGroups: [rootGroup({ hardPhysicalDataScanLimit: '1TB' })] }), 'has no column in the tables'],
     [groups({ selectors: [{ group: 'b' }] }), 'spec.selectors[0].group leads nowhere'],
-    [
-      groups({ firstPriority: 1, selectors: [{ user: 'x', group: 'a' }, { group: 'a' }] }),
-      'spec.firstPriority must be at least 2',
-    ],
+    [groups({ firstPriority: 1 }), 'spec.firstPriority is not a known field'],
     [groups({ databases: ['a', 'a'] }), 'spec.databases must not hold a name twice'],
     [groups({ databases: ["a'; drop"] }), 'spec.databases[0] must match'],
     [
@@ -216,29 +212,3 @@ test.each(Object.entries(specs).flatMap(([kind, rows]) => rows.map((row) => [kin
     else expect(problems.join('; ')).toContain(problem);
   },
 );
-
-describe('routing groups that are bound to namespaces', () => {
-  const bindings = new GroupBindings({
-    etl: { join: ['team-etl'], route: ['team-etl', 'platform'] },
-    open: { join: null, route: null },
-    '*': { join: ['platform'], route: [] },
-  });
-  test.each<[string, string, boolean, boolean]>([
-    ['team-etl', 'etl', true, true],
-    ['platform', 'etl', false, true],
-    ['other', 'etl', false, false],
-    ['other', 'open', true, true],
-    ['platform', 'anything', true, false],
-    ['other', 'anything', false, false],
-    ['other', '__proto__', false, false],
-  ])('%s and %s: join %s, route %s', (namespace, group, join, route) => {
-    expect(bindings.joinRejection(namespace, group) === null).toBe(join);
-    expect(bindings.routeRejection(namespace, group) === null).toBe(route);
-  });
-
-  test('without any entry every group is open', () => {
-    expect(new GroupBindings({}).joinRejection('other', 'etl')).toBeNull();
-    expect(new GroupBindings({}).areOpen).toBe(true);
-    expect(bindings.areOpen).toBe(false);
-  });
-});

@@ -5,6 +5,7 @@ import {
   HEALTH_CREDENTIALS_LABEL,
   SecretCredentials,
 } from '../../../src/operator/sources/kubernetes/healthCredentials.ts';
+import { Tenancy } from '../../../src/rules/tenancy.ts';
 
 type Answer =
   | {
@@ -36,12 +37,16 @@ function credentials() {
   const read = new SecretCredentials(api, { now: () => now, monotonic: () => now });
   return {
     reads,
-    of: async (url = 'http://engine.ns.svc:8080', hosts: readonly string[] | null = null) => {
+    of: async (
+      url = 'http://engine.ns.svc:8080',
+      hosts: readonly string[] | null = null,
+      notGranted: string | null = null,
+    ) => {
       const check = { credentialsSecretRef: { name: 's' }, ...(hosts === null ? {} : { credentialsHosts: hosts }) };
-      const found = await read.of(resource({ healthCheck: check }), url);
+      const found = await read.of(resource({ healthCheck: check }), url, notGranted);
       return found?.ok === true ? found.password : found?.message;
     },
-    none: () => read.of(resource({}), 'http://a'),
+    none: () => read.of(resource({}), 'http://a', null),
     set: (next: Answer) => {
       answer = next;
     },
@@ -140,5 +145,18 @@ describe('the hosts that a Secret may be sent to', () => {
     else
       expect(found).toMatch(/^spec.healthCheck.credentialsHosts does not name .*; write credentialsHosts: \[".*"\]$/);
     expect(reads).toHaveLength(expected ? 1 : 0);
+  });
+
+  test.each([
+    [[], 'http://engine.ns.svc:8080', true],
+    [[], 'https://trino.example:8443', false],
+    [['*.example'], 'https://trino.example:8443', true],
+  ])('are bounded by the tenant of the namespace: %j, %s', async (credentialsHosts, url, isGranted) => {
+    const spec = { namespaces: { names: ['ns'] }, credentialsHosts };
+    const tenancy = new Tenancy({ platform: 'gw', tenants: [{ name: 't', namespaces: ['ns'], spec }] });
+    const { of, reads } = credentials();
+    const found = await of(url, ['*'], tenancy.hostRejection('ns', url));
+    expect(found).toContain(isGranted ? 'one' : 'have the host added to spec.credentialsHosts of its EngineTenant');
+    expect(reads).toHaveLength(isGranted ? 1 : 0);
   });
 });

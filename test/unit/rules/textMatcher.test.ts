@@ -9,7 +9,7 @@ const matchesOf = (values: readonly string[]): readonly StringMatch[] =>
     return value.startsWith('^') ? { type: 'Prefix', value: value.slice(1) } : { value };
   });
 const matcher = (...values: readonly string[]): TextMatcher => {
-  const made = textMatcher(matchesOf(values));
+  const made = textMatcher(matchesOf(values), true);
   if ('problems' in made) throw new Error(JSON.stringify(made.problems));
   return made.matches;
 };
@@ -56,7 +56,7 @@ describe('a matcher of names', () => {
     [['~(a{1000}){20}', 'b'], 0, /use smaller counts/],
     [[...Array<string>(40).fill('~.{1,60}')], 33, /too large together/],
   ])('%j is refused at %i', (values, index, message) => {
-    const made = textMatcher(matchesOf(values));
+    const made = textMatcher(matchesOf(values), true);
     expect('problems' in made ? made.problems[0] : null).toMatchObject({ message: expect.stringMatching(message) });
     expect('problems' in made && made.problems[0]!.index).toBeLessThanOrEqual(index);
   });

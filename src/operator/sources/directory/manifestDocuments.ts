@@ -260,8 +260,8 @@ function manifestOf(
         'metadata.name must be a Kubernetes name (lower-case letters, digits, - and .); a registry name of another form goes into spec.name',
     };
   }
-  const namespace = metadata.namespace ?? defaultNamespace;
-  if (typeof namespace !== 'string' || !isSubdomain(namespace, 63)) {
+  const namespace = kinds.of(kind).isClusterScoped ? '' : (metadata.namespace ?? defaultNamespace);
+  if (typeof namespace !== 'string' || (namespace !== '' && !isSubdomain(namespace, 63))) {
     return { path: ['metadata', 'namespace'], message: 'metadata.namespace must be a Kubernetes namespace' };
   }
   for (const field of ['labels', 'annotations'] as const) {
@@ -303,7 +303,8 @@ function guessKey(text: string, defaultNamespace: string, kinds: KindRegistry): 
     )?.[1];
   const name = field('name');
   if (kind === undefined || name === undefined) return null;
-  return { kind, name, namespace: field('namespace') ?? defaultNamespace };
+  const isOfCluster = kinds.find(kind)?.isClusterScoped === true;
+  return { kind, name, namespace: isOfCluster ? '' : (field('namespace') ?? defaultNamespace) };
 }
 
 function isSubdomain(text: string, maxLength: number): boolean {

@@ -3,6 +3,7 @@ import type { Clock } from '../../../model/clock.ts';
 import { growingTo } from '../../../model/growingCache.ts';
 import { hostMatches, hostOf } from '../../../model/hostPattern.ts';
 import { API_GROUP, type Resource } from '../../../model/resource.ts';
+import { servicesOf } from '../../../rules/tenancy.ts';
 import type { KubeApi } from './kubeApi.ts';
 import { kubeCode, kubeReason } from './kubeErrors.ts';
 
@@ -52,14 +53,16 @@ export class SecretCredentials {
   /**
    * The credentials of a cluster's resource; null when it names none.
    * @param proxyTo the URL that they would be sent to
+   * @param notGranted reason that Secrets of its namespace may not be sent there, or null
    */
-  async of(resource: Resource, proxyTo: string): Promise<HealthCredentials | null> {
+  async of(resource: Resource, proxyTo: string, notGranted: string | null): Promise<HealthCredentials | null> {
     const { credentialsSecretRef, credentialsHosts } = (resource.spec.healthCheck ?? {}) as CredentialsSpec;
     if (credentialsSecretRef === undefined) return null;
     const { name } = credentialsSecretRef;
     const { namespace } = resource.metadata;
-    const refusal = hostRefusal(namespace, name, credentialsHosts, proxyTo);
-    if (refusal !== null) return { ok: false, reason: 'HostNotAllowed', message: refusal };
+    const rejection = hostRejection(namespace, name, credentialsHosts, proxyTo);
+    if (rejection !== null) return { ok: false, reason: 'HostNotAllowed', message: rejection };
+    if (notGranted !== null) return { ok: false, reason: 'HostNotGranted', message: notGranted };
     const secret = await this.#secret(namespace, name);
     if (!secret.ok) return { ok: false, reason: secret.reason, message: secret.message };
     return { ok: true, username: secret.username, password: secret.password };
@@ -114,13 +117,13 @@ function missingRole(namespace: string): string {
 }
 
 /** Returns the reason that a Secret may not be sent to a URL, with the fix; null if it may. */
-function hostRefusal(
+function hostRejection(
   namespace: string,
   name: string,
   hosts: readonly string[] | undefined,
   proxyTo: string,
 ): string | null {
-  const allowed = hosts ?? [`*.${namespace}.svc`, `*.${namespace}.svc.cluster.local`];
+  const allowed = hosts ?? servicesOf(namespace);
   if (hostMatches(allowed, proxyTo)) return null;
   const host = hostOf(proxyTo);
   const fix = `credentialsHosts: ${JSON.stringify([...(hosts ?? []), host])}`;

@@ -20,6 +20,8 @@ export interface InformerOptions {
   readonly watchPath: string;
   /** True if the API server may not have the kind: then there are no objects, and it is looked for again. */
   readonly mayBeAbsent?: boolean;
+  /** Failed lists after which a missing right (a ClusterRole) means that there are no objects; left out, it never does. */
+  readonly forbiddenAfter?: number | undefined;
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;
@@ -146,7 +148,7 @@ export class Informer {
         await this.#follow(signal, relistAt);
       } catch (error) {
         if (signal.aborted) return;
-        if (this.#options.mayBeAbsent === true && kubeCode(error) === 404) this.#takeAbsence();
+        if (this.#isAbsence(kubeCode(error))) this.#takeAbsence();
         else this.#onFailure(error);
         await this.#pause(signal);
       }
@@ -351,6 +353,13 @@ export class Informer {
     this.#setState({ available: false, reason });
   }
 
+  /** A right that was taken away is a failure: what was known stays. */
+  #isAbsence(code: number | null): boolean {
+    const { mayBeAbsent = false, forbiddenAfter = Number.POSITIVE_INFINITY } = this.#options;
+    const isForbidden = code === 403 && this.#objects.size === 0 && this.#failures >= forbiddenAfter;
+    return (mayBeAbsent && code === 404) || isForbidden;
+  }
+
   /** The API server responds, and does not have the kind (docs/upgrades.md#skew). */
   #takeAbsence(): void {
     this.#failures += 1;
@@ -361,7 +370,7 @@ export class Informer {
     if (!this.state.synced || this.#objects.size > 0) {
       this.#options.logger.info(
         { informer: this.#options.name },
-        'API server lacks the kind; apply the CRDs of this version',
+        'API server lacks the kind, or the right to it; apply the CRDs and ClusterRole of this version',
       );
     }
     for (const name of [...this.#objects.keys()]) {

@@ -52,10 +52,10 @@ export interface KubeList {
 /**
  * Path of a kind on the API server.
  * @param plural the kind's, as in paths
- * @param namespace null for all namespaces
+ * @param namespace null for all namespaces; empty for kinds of the cluster
  */
 export function kindPath(plural: string, namespace: string | null): string {
-  const scope = namespace === null ? [] : ['namespaces', namespace];
+  const scope = namespace === null || namespace === '' ? [] : ['namespaces', namespace];
   return kubePath('apis', API_GROUP, API_VERSION, ...scope, plural);
 }
 

@@ -72,18 +72,21 @@ export class KubernetesSource extends ResourceSource {
     this.writeNamespace = options.writeNamespace;
     const { api, kinds, namespaces, clock, random, logger } = options;
     this.#namespaces = namespaces ?? [null];
+    // An API server that starts may reject for a moment. One namespace needs nothing of the cluster.
+    const forbiddenAfter = namespaces?.length === 1 ? 0 : 3;
     this.#informers = new Map(
-      kinds.all.flatMap(({ kind, plural, isRequired }) =>
-        this.#namespaces.map((namespace): [string, Informer] => [
+      kinds.all.flatMap(({ kind, plural, isRequired, isClusterScoped }) =>
+        (isClusterScoped ? [''] : this.#namespaces).map((namespace): [string, Informer] => [
           informerKey(kind, namespace),
           new Informer({
-            name: this.#namespaces.length === 1 ? kind : `${kind} in ${namespace}`,
+            name: isClusterScoped || this.#namespaces.length === 1 ? kind : `${kind} in ${namespace}`,
             config: api.config,
             calls: api.calls,
             list: (limit, token) => api.list(kind, namespace, limit, token),
             version: async () => (await api.list(kind, namespace, 1, undefined)).metadata.resourceVersion ?? '',
             watchPath: kindPath(plural, namespace),
             mayBeAbsent: !isRequired,
+            forbiddenAfter: isClusterScoped ? forbiddenAfter : undefined,
             clock,
             random,
             logger,
