@@ -8,8 +8,9 @@ import { activeClustersOf, newQueriesWithout } from '../routing/explanation.ts';
 import { type ClusterEntry, takesNewQueries } from '../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { ApiContext } from './apiContext.ts';
+import { mayList } from './auth/guard.ts';
 import { ClusterInPath, registryWrites, unknownCluster } from './registry.ts';
-import { checkedBody, ListPage, listPageOf, notFound, routes } from './routes.ts';
+import { checkedBody, ListPage, listPageOf, notFound, ofNamespace, routes } from './routes.ts';
 import {
   count,
   Force,
@@ -54,8 +55,11 @@ export function clusterRoutes(api: ApiContext): void {
     query: ListPage,
     returns: ['The clusters by name.', Type.Array(reference(ClusterState))],
     hasTag: true,
-    handle: ({ query }) =>
-      listPageOf(inventory(), query, ({ name }) => name).map((cluster) => clusterState(cluster, table)),
+    options: { config: { inNamespace: 'list' } },
+    handle: ({ query, request }) => {
+      const listed = inventory().filter(({ resource }) => mayList(request, resource?.namespace));
+      return listPageOf(listed, query, ({ name }) => name).map((cluster) => clusterState(cluster, table));
+    },
   });
 
   route('GET', '/api/clusters/:name', {
@@ -65,6 +69,7 @@ export function clusterRoutes(api: ApiContext): void {
     returns: ['The cluster.', reference(ClusterDetails)],
     hasTag: true,
     errors: [404],
+    options: ofNamespace,
     handle: ({ params: { name } }) => {
       const cluster = clusterNamed(name, inventory());
       if (cluster === null) throw unknownCluster(name);
@@ -82,6 +87,7 @@ export function clusterRoutes(api: ApiContext): void {
     returns: ['The cluster.', reference(SwitchedCluster)],
     isPending: true,
     errors: [403, 404, 409, 422, 503],
+    options: ofNamespace,
     handle: async (call) => {
       const { name } = call.params;
       const { active, version } = call.body;
@@ -113,6 +119,7 @@ function capacityRoutes(api: ApiContext): void {
     params: ClusterInPath,
     returns: ['What is left.', Drain],
     errors: [404],
+    options: ofNamespace,
     handle: async ({ params: { name } }): Promise<Drain> => {
       const cluster = table.current.clusters.get(name);
       if (cluster === undefined) throw unknownCluster(name);

@@ -10,13 +10,14 @@ import type {
   InventoryLimit,
   LimitRegistry,
 } from '../operator/registry/limitRegistry.ts';
-import type { SpecWrite, SpecWriteContext } from '../operator/registry/resourceWrites.ts';
+import type { SpecWrite, SpecWriteContext, WriteContext } from '../operator/registry/resourceWrites.ts';
 import { newQueriesWithout } from '../routing/explanation.ts';
 import { takesNewQueries } from '../routing/routingTable.ts';
 import type { ApiContext } from './apiContext.ts';
+import { mayList } from './auth/guard.ts';
 import { DeclaredResource, NewQueries } from './clusters.ts';
-import { type Call, ListPage, listPageOf, notFound, routes } from './routes.ts';
-import { Force, flagField, nullable, objects, oneOf, type ResponseBody, reference, textField } from './schemas.ts';
+import { type Call, ListPage, listPageOf, notFound, ofNamespace, routes } from './routes.ts';
+import { Creation, flagField, nullable, objects, oneOf, type ResponseBody, reference, textField } from './schemas.ts';
 import { DeletedVersion, makeChange, requireNone, specBody, Version } from './writes.ts';
 
 const countOrNull = (description: string) => nullable(Type.Integer({ minimum: 0 }), description);
@@ -87,8 +88,13 @@ export const LimitState = Type.Object(
 );
 export type LimitState = ResponseBody<typeof LimitState>;
 
+interface ListedState {
+  readonly spec: unknown;
+  readonly resource: { readonly namespace: string } | null;
+}
+
 /** Calls on the declared resources of a kind: list, one of them, declaration, deletion. */
-interface DeclaredRoutes<Params extends TObject, State extends { readonly spec: unknown }, Spec extends object> {
+interface DeclaredRoutes<Params extends TObject, State extends ListedState, Spec extends object> {
   readonly tag: string;
   /** Path of the list; the path of one resource continues with its parameters. */
   readonly path: string;
@@ -115,7 +121,7 @@ interface DeclaredRoutes<Params extends TObject, State extends { readonly spec: 
   delete(path: Static<Params>, version: string | undefined): Promise<SpecWrite>;
 }
 
-function declaredRoutes<Params extends TObject, State extends { readonly spec: unknown }, Spec extends object>(
+function declaredRoutes<Params extends TObject, State extends ListedState, Spec extends object>(
   api: ApiContext,
   options: DeclaredRoutes<Params, State, Spec>,
 ): void {
@@ -124,11 +130,11 @@ function declaredRoutes<Params extends TObject, State extends { readonly spec: u
   const one = `${path}/${Object.keys(params.properties)
     .map((name) => `:${name}`)
     .join('/')}`;
-  const write = async (call: Call, at: Static<Params>, change: (force: boolean) => Promise<SpecWrite>) => {
+  const write = async (call: Call, at: Static<Params>, change: (context: WriteContext) => Promise<SpecWrite>) => {
     const specNow = () => find(at)?.spec ?? null;
     const { name } = at as { readonly name: string };
     const object = { object: `${what} ${options.nameOf(at)}`, kind, name, before: specNow() };
-    await makeChange(api.names, call, object, ({ force }) => change(force), specNow);
+    await makeChange(api.names, call, object, change, specNow);
   };
 
   route('GET', path, {
@@ -137,7 +143,11 @@ function declaredRoutes<Params extends TObject, State extends { readonly spec: u
     query: ListPage,
     returns: [options.order, Type.Array(reference(State))],
     hasTag: true,
-    handle: ({ query }) => listPageOf(options.list(), query, options.keyOf),
+    options: { config: { inNamespace: 'list' } },
+    handle: ({ query, request }) => {
+      const listed = options.list().filter(({ resource }) => mayList(request, resource?.namespace));
+      return listPageOf(listed, query, options.keyOf);
+    },
   });
 
   route('GET', one, {
@@ -146,6 +156,7 @@ function declaredRoutes<Params extends TObject, State extends { readonly spec: u
     returns: ['Its state.', reference(options.Details)],
     hasTag: true,
     errors: [404],
+    options: ofNamespace,
     handle: ({ params: at }) => {
       const state = find(at);
       if (state === null) throw notFound(options.unknown(at), 'name');
@@ -157,15 +168,16 @@ function declaredRoutes<Params extends TObject, State extends { readonly spec: u
     summary: texts.put[0],
     description: texts.put[1],
     params,
-    query: Force,
+    query: Creation,
     body: specBody<Spec>(options.update),
     returns: ['Its state, in force.', reference(State)],
     isPending: true,
     errors: [403, 404, 409, 422, 503],
+    options: ofNamespace,
     handle: async (call) => {
       const { spec, version } = call.body;
       requireNone(options.problems(spec, call.params));
-      await write(call, call.params, (force) => options.put(call.params, spec, { force, version }));
+      await write(call, call.params, (context) => options.put(call.params, spec, { ...context, version }));
       const after = find(call.params);
       if (after !== null) return after;
       throw new GatewayError('EG_CONFLICT', `the ${what} ${options.nameOf(call.params)} was deleted meanwhile`);
@@ -180,6 +192,7 @@ function declaredRoutes<Params extends TObject, State extends { readonly spec: u
     returns: ['Deleted.', null],
     isPending: true,
     errors: [403, 404, 409, 413, 503],
+    options: ofNamespace,
     handle: (call) => write(call, call.params, () => options.delete(call.params, call.query.version)),
   });
 }

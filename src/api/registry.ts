@@ -8,8 +8,8 @@ import type { WriteContext } from '../operator/registry/resourceWrites.ts';
 import { neverChecked } from '../routing/routingTable.ts';
 import type { ApiContext } from './apiContext.ts';
 import { utf8 } from './requestBody.ts';
-import { type Call, checkedBody, notFound, routes } from './routes.ts';
-import { content, ErrorBody, Force, integerField, nullable, objectOf, reference } from './schemas.ts';
+import { type Call, checkedBody, notFound, ofNamespace, routes } from './routes.ts';
+import { Creation, content, ErrorBody, Force, integerField, nullable, objectOf, reference } from './schemas.ts';
 import { makeChange, pendingHeader } from './writes.ts';
 
 /** Changes of the cluster registry by REST calls, in the audit. Rejects as the registry does. */
@@ -81,11 +81,12 @@ export function registryRoutes(api: ApiContext): void {
     route('POST', `/gateway/backend/modify/${operation}`, {
       summary,
       description,
-      query: Force,
+      query: Creation,
       body: checkedBody(reference(RegistryClusterInput), clusterParser(names)),
       returns: ['The cluster as it is stored.', reference(RegistryCluster)],
       responses: { 202: content(pending, reference(RegistryCluster)) },
       errors: [403, 409, 422, 503],
+      ...(operation === 'add' ? { options: ofNamespace } : {}),
       handle: (call) => writes.store(operation, call, call.body),
     });
   }
@@ -128,6 +129,7 @@ export function registryRoutes(api: ApiContext): void {
         },
       },
       errors: [403, 409, 413, 422, 503],
+      options: ofNamespace,
       handle: async (call) => {
         const { name } = call.params;
         try {

@@ -118,6 +118,9 @@ export function checkedBody(schema: TSchema, parse: (value: unknown) => Checked<
   return { schema, parse };
 }
 
+/** Options of a call on a named object, for which rights in its namespace suffice. */
+export const ofNamespace = { config: { inNamespace: 'object' } } as const;
+
 /** Operations marked so by their schema can be called without a body; the generator knows only required ones. */
 export const bodyIsOptional = { 'x-body-optional': true } as const;
 

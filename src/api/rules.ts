@@ -5,10 +5,12 @@ import { GatewayError } from '../model/errors.ts';
 import type { WriteContext } from '../operator/registry/resourceWrites.ts';
 import type { RoutingRules, RuleChange, RuleWrite } from '../operator/registry/routingRules.ts';
 import type { ApiContext, StoreContext } from './apiContext.ts';
+import { mayList } from './auth/guard.ts';
 import { malformed } from './errors.ts';
 import { RuleEffect } from './responses/routing.ts';
-import { type Call, checkedBody, ListPage, listPageOf, routes } from './routes.ts';
+import { type Call, checkedBody, ListPage, listPageOf, ofNamespace, routes } from './routes.ts';
 import {
+  Creation,
   count,
   Force,
   iso,
@@ -99,9 +101,13 @@ export function ruleRoutes(api: StoreContext, rules: RoutingRules): void {
     query: ListPage,
     returns: ['The rules.', RuleInventory],
     hasTag: true,
-    handle: async ({ query }) => {
-      const inventory: RuleInventory = await rules.inventory();
-      return { ...inventory, rules: listPageOf(inventory.rules, query, ({ name }) => name) };
+    options: { config: { inNamespace: 'list' } },
+    handle: async ({ query, request }) => {
+      const { engine, file, rules: all }: RuleInventory = await rules.inventory();
+      const listed = all.filter(({ resource }) => mayList(request, resource?.split('/')[0]));
+      // The rules file is the platform's.
+      const shown = request.namespaces === null ? file : null;
+      return { engine, file: shown, rules: listPageOf(listed, query, ({ name }) => name) };
     },
   });
 
@@ -115,6 +121,7 @@ export function ruleRoutes(api: StoreContext, rules: RoutingRules): void {
     returns: ['The rule, in force.', reference(RuleState)],
     isPending: true,
     errors: [403, 404, 409, 422, 503],
+    options: ofNamespace,
     handle: async (call) => {
       const { version } = call.body;
       const { name } = call.params;
@@ -126,16 +133,18 @@ export function ruleRoutes(api: StoreContext, rules: RoutingRules): void {
   route('POST', '/api/rules', {
     summary: 'Creates a rule',
     description: 'As a resource, also where there is a rules file. 409 where a rule has the name.',
+    query: Creation,
     body: checkedBody(RuleToTry),
     returns: ['The rule, in force.', reference(RuleState)],
     isPending: true,
     errors: [403, 409, 422, 503],
+    options: ofNamespace,
     handle: async (call) => {
       const { name } = call.body;
       // No database takes all control characters in a name, nor does a header.
       if (/\p{Cc}/u.test(name)) throw malformed([{ field: 'name', message: 'must not hold control characters' }]);
       const rule = wholeRule(name, call.body);
-      return present(name, await change(call, rule, () => rules.create(rule)));
+      return present(name, await change(call, rule, (context) => rules.create(rule, context)));
     },
   });
 
@@ -147,6 +156,7 @@ export function ruleRoutes(api: StoreContext, rules: RoutingRules): void {
     returns: ['Deleted.', null],
     isPending: true,
     errors: [403, 404, 409, 413, 422, 503],
+    options: ofNamespace,
     handle: async (call) => {
       const { name } = call.params;
       await change(call, name, () => rules.delete(name, call.query.version));

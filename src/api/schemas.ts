@@ -58,6 +58,17 @@ export const Force = Type.Object({
   ),
 });
 
+/** Query of a call that may create a resource. */
+export const Creation = Type.Object({
+  ...Force.properties,
+  namespace: Type.Optional(
+    Type.String({
+      maxLength: 63,
+      description: "Namespace of a new resource, one of a tenant; the gateway's own by default.",
+    }),
+  ),
+});
+
 /** Schemas that the OpenAPI document holds once under their `$id`. */
 export function reference<T extends TSchema>(schema: T & { $id?: string }): TUnsafe<Static<T>> {
   if (schema.$id === undefined) throw new TypeError('a shared schema needs an $id');

@@ -35,7 +35,8 @@ export async function makeChange<Written extends { pending: boolean; resource: R
   after: (written: Written) => unknown,
 ): Promise<Written> {
   const [, family = ''] = /^\/(webapp|entity)\b/.exec(request.routeOptions.url ?? '') ?? [];
-  const written = await write({ by: writerOf(request, family || 'api'), force: isForced(request) });
+  const { namespace } = request.query as { readonly namespace?: string };
+  const written = await write({ by: writerOf(request, family || 'api'), force: isForced(request), namespace });
   const change = { object, subject: { kind, name }, regarding: written.resource ?? 'gateway', before } as const;
   const present = after(written);
   if (before !== null || present !== null) request.changes.push({ ...change, after: present });

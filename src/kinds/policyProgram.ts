@@ -98,7 +98,7 @@ export class PolicyProgram<Policy extends object, Outcome extends PolicyOutcome<
     const live = liveOf(resources);
     const { tenancy } = draft;
     // A name that a namespace may not use stays free for others.
-    const claimants = live.filter((each) => !lacksName(each, tenancy));
+    const claimants = live.filter((each) => tenancy.nameRejectionOf(each) === null);
     const holders = this.#kind.hasUniqueNames ? claimNames(claimants) : new Map<string, Resource>();
     const complete = this.#kind.completer(draft);
     const outcomes = new Map(
@@ -120,7 +120,7 @@ export class PolicyProgram<Policy extends object, Outcome extends PolicyOutcome<
     const { uid, namespace } = resource.metadata;
     const base = outcomeOf(resource);
     const { registryName: name, suspended } = base;
-    const isWithheld = kind.hasUniqueNames && lacksName(resource, tenancy);
+    const isWithheld = kind.hasUniqueNames && tenancy.nameRejectionOf(resource) !== null;
     const holder = (isWithheld ? null : holders.get(name)) ?? resource;
     const isHolder = holder === resource;
     const { own, acceptance } = isHolder
@@ -128,7 +128,7 @@ export class PolicyProgram<Policy extends object, Outcome extends PolicyOutcome<
       : { own: null, acceptance: nameConflict(resource, holder) };
     const last = this.#lastGood.get(uid);
     const isSameName = !this.#kind.hasUniqueNames || last?.name === name;
-    // What is not granted any more ends.
+    // A policy ends with its grant.
     const isGranted = last !== undefined && kind.rejection(resource, last.policy, tenancy) === null;
     const lastGood = isHolder && isSameName && isGranted ? last.policy : null;
     const isLifted = suspended && !kind.isFrozenBySuspension;
@@ -154,8 +154,4 @@ export class PolicyProgram<Policy extends object, Outcome extends PolicyOutcome<
         : { own: null, acceptance: notGranted(rejection) };
     });
   }
-}
-
-function lacksName(resource: Resource, tenancy: Tenancy): boolean {
-  return tenancy.nameRejection(resource.metadata.namespace, registryNameOf(resource)) !== null;
 }

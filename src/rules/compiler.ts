@@ -26,7 +26,7 @@ import type {
   RulesFileProblem,
   TriedRule,
 } from './ruleCompiler.ts';
-import { type GrantRejection, grantText, type RuleRights, stageOf } from './tenancy.ts';
+import { grantText, type RuleRights, stageOf } from './tenancy.ts';
 
 type Compilation =
   | { readonly rule: CompiledRule }
@@ -141,7 +141,7 @@ class SetCompiler implements RuleCompiler {
 
   #judgeAll(resources: readonly RoutingRule[], isOff: boolean, isExternal: boolean): ResourceVerdicts {
     // A name that a namespace may not use stays free for others.
-    const claimants = resources.filter((each) => nameRejection(each, this.#rights) === null);
+    const claimants = resources.filter((each) => (this.#rights?.tenancy.nameRejectionOf(each) ?? null) === null);
     const owners = claimNames(claimants);
     const entries = new Map<string, CachedResource>();
     const all: Verdict[] = [];
@@ -502,7 +502,7 @@ function judge(
   const rule = registryNameOf(resource);
   const isAccepted = 'rule' in compilation;
   const refusalOf = ({ definition }: CompiledRule) => rights?.ruleRejection(definition) ?? null;
-  const ofName = nameRejection(resource, rights);
+  const ofName = rights?.tenancy.nameRejectionOf(resource) ?? null;
   if (ofName === null && owner !== resource) {
     return { report: notInForce(rule, 'NameConflict', nameConflictMessage(resource, owner)), rule: null };
   }
@@ -528,10 +528,6 @@ function judge(
         programmedMessage: 'the last version that compiled decides requests',
       } as const);
   return { report: { rule, ...accepted, inForce, programmed: isAccepted, ...programmed }, rule: candidate };
-}
-
-function nameRejection(resource: RoutingRule, rights: RuleRights | null): GrantRejection | null {
-  return rights?.tenancy.nameRejection(resource.metadata.namespace, registryNameOf(resource)) ?? null;
 }
 
 /** Describes code that fails at evaluation, such as unknown variables. */

@@ -10,6 +10,8 @@ import type { StringMatch } from '../kinds/fields/spec.ts';
 import type { ResourceGroupConfigurationSpec as GroupsSpec } from '../kinds/resourceGroupConfiguration/spec.ts';
 import { hostMatches, hostOf } from '../model/hostPattern.ts';
 import type { RequestUser } from '../model/requestUser.ts';
+import type { Resource } from '../model/resource.ts';
+import { registryNameOf } from '../model/resourceName.ts';
 import type { RuleDefinition } from './compile/definition.ts';
 import { type TextMatcher, textMatcher } from './textMatcher.ts';
 
@@ -138,6 +140,11 @@ export class Tenancy {
     return this.data.platform === null;
   }
 
+  /** Namespaces of the platform and of tenants; none while every namespace may declare everything. */
+  get namespaces(): readonly string[] {
+    return this.data.platform === null ? [] : [this.data.platform, ...this.#byNamespace.keys()];
+  }
+
   isPlatform(namespace: string | null): boolean {
     return namespace === null || this.isOpen || namespace === this.data.platform;
   }
@@ -160,6 +167,11 @@ export class Tenancy {
       const isGranted = tenant.isNameGranted(namespace, name) && !this.#isOfLonger(namespace, name);
       return isGranted ? null : tenant.missing('NameNotGranted', 'names', 'name', `the name ${name}`);
     });
+  }
+
+  /** As `nameRejection`, for the registry name of a resource. */
+  nameRejectionOf(resource: Resource): GrantRejection | null {
+    return this.nameRejection(resource.metadata.namespace, registryNameOf(resource));
   }
 
   /** True for a name such as `team-a-1` in the namespace `team`, where another tenant has the namespace `team-a`. */

@@ -211,7 +211,8 @@ export interface Caller {
   readonly method: string | null;
   /** Roles held, as `/userinfo` lists them. */
   roles(): Promise<ReadonlySet<Role>>;
-  permits(access: Access): Promise<boolean>;
+  /** @param namespace of the resources; absent: those of every namespace that the gateway reads */
+  permits(access: Access, namespace?: string): Promise<boolean>;
 }
 
 /** No user has it: names with control characters are none. */

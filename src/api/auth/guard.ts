@@ -27,6 +27,15 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The caller; null without authentication. */
     caller: Caller | null;
+    /** Namespaces of the objects that the call may list; null: all. */
+    namespaces: ReadonlySet<string> | null;
+  }
+  interface FastifyContextConfig {
+    /**
+     * Rights in a namespace suffice: in that of the named object (`object`; a new one is in `?namespace=`), or in any, for a list that has
+     * only objects of such namespaces.
+     */
+    inNamespace?: 'object' | 'list';
   }
 }
 
@@ -44,6 +53,7 @@ export function guardRoutes(api: ApiContext): void {
   const byRoute = new Map<string, EndpointAccess>();
 
   app.decorateRequest('caller', null);
+  app.decorateRequest('namespaces', null);
   app.addHook('onRoute', (route) => {
     const [method = 'GET'] = [route.method].flat();
     const access = accessOfRoute(table, method, route.url, route.config?.role);
@@ -74,7 +84,7 @@ export function guardRoutes(api: ApiContext): void {
     if (access === 'public') return;
     const caller = await authentication.callerOf(request, reply);
     request.caller = queryUser === null ? caller : withQueryUser(caller, queryUser);
-    await requireAccess(request, access);
+    if (!(await caller.permits(access))) request.namespaces = await permittedNamespaces(request, access, api);
     // Taking over fields of other managers is more than the registry's role (docs/gitops.md#who-owns-a-field).
     if (isForced(request)) await requireAccess(request, accessOfRole('ADMIN'));
     const url = request.routeOptions.url ?? '';
@@ -90,6 +100,36 @@ export function guardRoutes(api: ApiContext): void {
 export async function requireAccess(request: FastifyRequest, access: Access): Promise<void> {
   const caller = callerOf(request);
   if (!(await caller.permits(access))) throw accessError(caller, access);
+}
+
+/**
+ * Returns the namespaces in which the caller has the access of a call.
+ * @throws GatewayError EG_FORBIDDEN unless it has the access in a namespace of a list, or in all namespaces of an object
+ */
+async function permittedNamespaces(request: FastifyRequest, access: Access, { operator }: ApiContext) {
+  const caller = callerOf(request);
+  const { inNamespace } = request.routeOptions.config;
+  const wanted = new Set<string>();
+  if (operator !== null && inNamespace === 'list')
+    for (const each of operator.controller.tenancy.namespaces) wanted.add(each);
+  if (operator !== null && inNamespace === 'object') {
+    const { name = '', namespace } = request.params as { readonly name?: string; readonly namespace?: string };
+    const { namespace: ofNew } = request.query as { readonly namespace?: string };
+    const [{ resource } = { resource: '' }] = access.resources;
+    const present = namespace === undefined ? operator.controller.namespacesOf(resource, name) : [namespace];
+    for (const each of present) wanted.add(each);
+    if (wanted.size === 0 && ofNew !== undefined) wanted.add(ofNew);
+  }
+  const permitted = new Set<string>();
+  for (const each of wanted) if (await caller.permits(access, each)) permitted.add(each);
+  const isEnough = inNamespace === 'list' || permitted.size === wanted.size;
+  if (permitted.size === 0 || !isEnough) throw accessError(caller, access);
+  return permitted;
+}
+
+/** True if a list of the call has objects of a namespace. @param namespace absent: an object without a resource */
+export function mayList({ namespaces }: FastifyRequest, namespace: string | undefined): boolean {
+  return namespaces === null || (namespace !== undefined && namespaces.has(namespace));
 }
 
 export function callerOf(request: FastifyRequest): Caller {

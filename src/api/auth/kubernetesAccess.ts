@@ -124,8 +124,9 @@ export class KubernetesAccess {
 
   /** The caller of an identity: what they may do is asked when it matters. */
   caller(identity: KubernetesIdentity): Caller {
-    const may = async (resources: readonly ResourceAccess[]) => {
-      return (await Promise.all(resources.map((resource) => this.#isAllowed(identity, resource)))).every(Boolean);
+    const may = async (resources: readonly ResourceAccess[], namespace = this.#options.namespace) => {
+      const responses = resources.map((resource) => this.#isAllowed(identity, resource, namespace));
+      return (await Promise.all(responses)).every(Boolean);
     };
     return {
       name: identity.name,
@@ -135,16 +136,18 @@ export class KubernetesAccess {
         const responses = await Promise.all(roles.map((role) => may(accessOfRole(role).resources)));
         return new Set(roles.filter((_, index) => responses[index]));
       },
-      permits: async ({ resources, orResources }) =>
-        (await may(resources)) || (orResources !== undefined && (await may(orResources))),
+      permits: async ({ resources, orResources }, namespace) =>
+        (await may(resources, namespace)) || (orResources !== undefined && (await may(orResources, namespace))),
     };
   }
 
-  async #isAllowed({ name, uid, groups }: KubernetesIdentity, access: ResourceAccess): Promise<boolean> {
-    const { namespace } = this.#options;
-    const { verb, resource } = access;
+  async #isAllowed(
+    { name, uid, groups }: KubernetesIdentity,
+    { verb, resource }: ResourceAccess,
+    namespace: string | null,
+  ): Promise<boolean> {
     const key = createHash('sha256')
-      .update(JSON.stringify([name, uid, groups, verb, resource]))
+      .update(JSON.stringify([name, uid, groups, verb, resource, namespace]))
       .digest('base64');
     const entry = this.#allowed.get(key);
     if (entry !== undefined) return entry.allowed;

@@ -188,6 +188,7 @@ export function loginRoutes(api: ApiContext): void {
     summary: 'Shows the caller',
     returns: ['The caller.', UserInfo],
     errors: [401, 403, 429, 503],
+    options: { config: { inNamespace: 'list' } },
     handle: async ({ request }): Promise<UserInfo> => {
       const { name, roles, method } = callerOf(request);
       const callerRoles = await roles();
@@ -332,11 +333,14 @@ export function pageRoutes(api: ApiContext): void {
     description: 'By role or rights alone: `/userinfo` and `/webapp/getUIConfiguration` say what is hidden.',
     returns: ['Names of the pages.', UsablePages],
     errors: [503],
+    options: { config: { inNamespace: 'list' } },
     handle: async ({ request }): Promise<UsablePages> => {
       const caller = callerOf(request);
       const pages: string[] = [];
+      // Their lists have the objects of the namespaces of the caller.
+      const listed = request.namespaces === null ? [] : ['cluster', 'limits'];
       for (const [page, access] of accesses)
-        if (access === 'public' || (await caller.permits(access))) pages.push(page);
+        if (access === 'public' || listed.includes(page) || (await caller.permits(access))) pages.push(page);
       return { pages };
     },
   });

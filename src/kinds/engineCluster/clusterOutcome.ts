@@ -4,7 +4,7 @@ import { keyTextOf, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
 import { DEFAULT_WEIGHT } from '../../model/strategies.ts';
 import type { ClusterTlsMaterial, RoutableCluster } from '../../routing/routingTable.ts';
-import { type GrantRejection, grantText, type Tenancy } from '../../rules/tenancy.ts';
+import type { Tenancy } from '../../rules/tenancy.ts';
 import type { BackendRow } from '../../store/store.ts';
 import {
   type Acceptance,
@@ -12,6 +12,7 @@ import {
   liveOf,
   nameConflict,
   notAccepted,
+  notGranted,
   outcomeOf,
   type ResourceOutcome,
 } from '../outcome.ts';
@@ -49,17 +50,13 @@ export function clusterOutcomes(
   resources: readonly Resource[],
   context: ClusterContext,
 ): ReadonlyMap<string, ClusterOutcome> {
-  const holders = claimNames(resources.filter((resource) => nameRejection(resource, context) === null));
+  const holders = claimNames(resources.filter((resource) => context.tenancy.nameRejectionOf(resource) === null));
   return new Map(
     liveOf(resources).map((resource) => {
       const holder = holders.get(registryNameOf(resource)) ?? resource;
       return [keyTextOf(resource), clusterOutcome(resource, holder, context)];
     }),
   );
-}
-
-function nameRejection(resource: Resource, { tenancy }: Pick<ClusterContext, 'tenancy'>): GrantRejection | null {
-  return tenancy.nameRejection(resource.metadata.namespace, registryNameOf(resource));
 }
 
 interface KnownOutcome {
@@ -103,12 +100,11 @@ function newClusterOutcome(resource: Resource, holder: Resource, context: Cluste
     routable: suspended ? lastGood : routable,
     override: overrideOf(resource),
   });
-  const rejectedName = nameRejection(resource, context);
+  const rejectedName = tenancy.nameRejectionOf(resource);
   if (rejectedName !== null) {
     // Nothing may be known by the name that it asks for.
     const { namespace, name } = resource.metadata;
-    const acceptance = notAccepted(rejectedName.reason, grantText(rejectedName));
-    return { ...outcome(acceptance, null), registryName: `${namespace}/${name}` };
+    return { ...outcome(notGranted(rejectedName), null), registryName: `${namespace}/${name}` };
   }
   if (holder !== resource) return outcome(nameConflict(resource, holder), null);
   const problems = clusterSpecProblems(resource.spec);
@@ -143,7 +139,7 @@ function refusalOf(
 ): Acceptance | null {
   const { namespace } = resource.metadata;
   const refusal = policyRejection(policy, tenancy, namespace, cluster);
-  if (refusal !== null) return notAccepted(refusal.reason, grantText(refusal));
+  if (refusal !== null) return notGranted(refusal);
   const outside = externalName === undefined ? null : policy.addresses.hostRejection(externalName);
   if (outside === null) return null;
   const message = `spec.serviceRef: the Service stands for ${externalName}, which ${outside}`;

@@ -222,6 +222,15 @@ export class Controller {
     return this.#resources.fromSource;
   }
 
+  /** Namespaces of the resources that have a registry name. @param plural of their kind */
+  namespacesOf(plural: string, name: string): readonly string[] {
+    const kind = this.#options.kinds.all.find((each) => each.plural === plural)?.kind;
+    const outcomes = [...this.outcomes.values()].filter(
+      ({ key, registryName }) => key.kind === kind && registryName === name,
+    );
+    return outcomes.map(({ key }) => key.namespace);
+  }
+
   /** Rights of namespaces. */
   get tenancy() {
     return this.#state.tenancy;

@@ -93,20 +93,20 @@ export class ResourceClusterRegistry {
     return entry === undefined ? null : summary(entry);
   }
 
-  async add(cluster: RegistryCluster, _context: WriteContext): Promise<RegistryWrite> {
+  async add(cluster: RegistryCluster, { namespace }: WriteContext): Promise<RegistryWrite> {
     this.#writes.mayWrite('cannot add a cluster');
     if (this.#holder(cluster.name) !== null || this.get(cluster.name) !== null) {
       const message = `a cluster named ${cluster.name} already exists; use update to change it`;
       throw new GatewayError('EG_CONFLICT', message, { field: 'name' });
     }
-    return await this.#create(cluster);
+    return await this.#create(cluster, namespace);
   }
 
-  async update(cluster: RegistryCluster, { force }: WriteContext): Promise<RegistryWrite> {
+  async update(cluster: RegistryCluster, { force, namespace }: WriteContext): Promise<RegistryWrite> {
     this.#writes.mayWrite('cannot update a cluster');
     return await this.#writes.decide(async () => {
       const holder = this.#holder(cluster.name);
-      if (holder === null) return await this.#create(cluster);
+      if (holder === null) return await this.#create(cluster, namespace);
       const { resource } = holder;
       this.#writes.mustNotBeSuspended(resource);
       const change = clusterChange(resource, holder.routable, cluster);
@@ -168,11 +168,10 @@ export class ResourceClusterRegistry {
     return { cluster: { ...row, active }, pending: false, resource: null };
   }
 
-  async #create(cluster: RegistryCluster): Promise<RegistryWrite> {
-    const { source } = this.#writes;
-    this.#mustBeAllowed(cluster, source.writeNamespace);
-    const key = this.#writes.newKey(ENGINE_CLUSTER, cluster.name);
-    const resource = await source.create({ ...key, spec: newClusterSpec(cluster, key.name) });
+  async #create(cluster: RegistryCluster, namespace?: string): Promise<RegistryWrite> {
+    const key = this.#writes.newKey(ENGINE_CLUSTER, cluster.name, namespace);
+    this.#mustBeAllowed(cluster, key.namespace);
+    const resource = await this.#writes.source.create({ ...key, spec: newClusterSpec(cluster, key.name) });
     return await this.#settle(resource, cluster.name);
   }
 

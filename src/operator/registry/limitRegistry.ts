@@ -113,7 +113,7 @@ export class LimitRegistry {
   async putGroup(name: string, spec: RoutingGroupSpec, context: SpecWriteContext): Promise<SpecWrite> {
     this.#writes.controller.refreshNow();
     const holder = this.#writes.holder(name, isGroupOutcome);
-    const key = holder === null ? this.#writes.newKey(ROUTING_GROUP, name) : holder.key;
+    const key = holder === null ? this.#writes.newKey(ROUTING_GROUP, name, context.namespace) : holder.key;
     const { tenancy } = this.#writes.controller;
     mustBeGranted(groupRejection(tenancy, key.namespace, { name, fallbacks: spec.fallbacks ?? [] }));
     return await this.#writes.put(routingGroup, key, key.name === name ? spec : { name, ...spec }, context);

@@ -34,10 +34,13 @@ export interface WriteContext {
   /** Name for the audit and for override annotations, e.g. `api` or a user. */
   readonly by: string;
   readonly force: boolean;
+  /** Namespace of a new resource; undefined: the gateway's own. */
+  readonly namespace?: string | undefined;
 }
 
 export interface SpecWriteContext {
   readonly force: boolean;
+  readonly namespace?: string | undefined;
   /** `specVersion` of what the caller has seen; undefined: whatever there is is replaced. */
   readonly version: string | undefined;
 }
@@ -168,9 +171,13 @@ export class ResourceWrites {
   }
 
   /** The key of a resource to be created for a registry name: the first name for it that nothing else has. */
-  newKey(kind: Kind, registryName: string): ResourceKey {
+  newKey(kind: Kind, registryName: string, namespace = this.source.writeNamespace): ResourceKey {
     const { source } = this;
-    const keys = resourceNames(registryName).map((name) => ({ kind, namespace: source.writeNamespace, name }));
+    if (namespace !== source.writeNamespace && this.controller.tenancy.tenantOf(namespace) === null) {
+      const message = `namespace ${namespace} is neither the gateway's own nor one of a tenant`;
+      throw new GatewayError('EG_IMPOSSIBLE', message, { field: 'namespace' });
+    }
+    const keys = resourceNames(registryName).map((name) => ({ kind, namespace, name }));
     // The next candidate is for a name that a resource of another registry name, or of another gateway, has.
     const isFree = (key: ResourceKey): boolean => {
       const there = source.get(key);

@@ -12,7 +12,7 @@ import { parseRulesFile } from '../../rules/compile/rulesFile.ts';
 import { changeManifestFile } from '../sources/directory/manifestFiles.ts';
 import { digestOfState } from '../sources/resourceDigest.ts';
 import type { RegistryDeletion } from './clusterRegistry.ts';
-import { specVersion, type WriteContext } from './resourceWrites.ts';
+import { mustBeGranted, specVersion, type WriteContext } from './resourceWrites.ts';
 import {
   engineOf,
   type InventoryRule,
@@ -153,7 +153,7 @@ export class RoutingRules {
    * @throws GatewayError EG_CONFLICT (a rule of that name exists, or an external service decides), EG_MALFORMED,
    * EG_READ_ONLY, EG_API_WRITES_DISABLED, EG_IMPOSSIBLE, EG_SOURCE_UNAVAILABLE
    */
-  async create(rule: RuleChange): Promise<RuleWrite> {
+  async create(rule: RuleChange, { namespace }: Pick<WriteContext, 'namespace'>): Promise<RuleWrite> {
     this.#mayWrite('created');
     this.#mustCompile(rule);
     const { writes } = this.#options;
@@ -161,7 +161,9 @@ export class RoutingRules {
     if (this.byName(rule.name) !== null) {
       throw new GatewayError('EG_CONFLICT', `a rule named ${rule.name} already exists`, { field: 'name' });
     }
-    const key = writes.newKey(ROUTING_RULE, rule.name);
+    const key = writes.newKey(ROUTING_RULE, rule.name, namespace);
+    const { tenancy } = writes.controller;
+    mustBeGranted(tenancy.nameRejection(key.namespace, rule.name) ?? tenancy.decidesRejection(key.namespace));
     const spec = { ...(rule.name === key.name ? {} : { name: rule.name }), ...ruleSpec({}, rule) };
     return await writes.settle(await writes.source.create({ ...key, spec }));
   }
@@ -192,7 +194,10 @@ export class RoutingRules {
   /** Resource of a rule by name, or the rules file. @throws GatewayError EG_NOT_FOUND, or EG_CONFLICT if it has two */
   #homeOf(name: string): Resource | RulesFileWatch {
     const { file, writes } = this.#options;
-    const resources = writes.source.list(ROUTING_RULE).filter((resource) => registryNameOf(resource) === name);
+    const { tenancy } = writes.controller;
+    const resources = writes.source
+      .list(ROUTING_RULE)
+      .filter((each) => registryNameOf(each) === name && tenancy.nameRejectionOf(each) === null);
     const documents = file === null ? [] : parseRulesFile(file.current).documents;
     const inFile = documents.some((document) => document.rule.name === name) ? file : null;
     const [resource] = resources;
