@@ -5,6 +5,7 @@ import type { Problem } from '../model/errors.ts';
 import { gatewayClassOf } from '../model/gatewayClass.ts';
 import { checkGroupsFile } from '../model/groupsFile/groupsFile.ts';
 import type { GroupsFile } from '../model/groupsFile/storedGroups.ts';
+import { API_GROUP_VERSION, type Resource } from '../model/resource.ts';
 import { registryNameOf } from '../model/resourceName.ts';
 import { type ManifestDocument, readManifests } from '../operator/sources/directory/manifestDocuments.ts';
 import { textPlace } from '../rules/compile/textPlace.ts';
@@ -27,19 +28,22 @@ interface ManifestCheck {
  * Checks the resources of a manifest file: their form, and problems found by their kinds, such as rules that do not
  * compile. Ignores documents of other API groups.
  * @param gatewayClass class of the gateway that they are intended for; null: any
+ * @param defaultNamespace of resources that name none
+ * @param namespace of all resources, by Kustomize; null: as they are
  */
 export function checkManifests(
   path: string,
   text: string,
   context: CompileContext,
-  kinds = resourceKinds,
   gatewayClass: string | null = null,
+  defaultNamespace = 'default',
+  namespace: string | null = null,
 ): ManifestCheck {
   const problems: Finding[] = [];
   const warnings: Finding[] = [];
   const named: NamedPlace[] = [];
   let resources = 0;
-  for (const document of readManifests(text, 'default', null, kinds)) {
+  for (const document of readManifests(text, defaultNamespace)) {
     if (document.kind === 'other') continue;
     resources += 1;
     const at = { path, document: document.number, column: 1 };
@@ -49,7 +53,7 @@ export function checkManifests(
     }
     const { key, spec, creationTimestamp, labels, annotations } = document.manifest;
     const source = new SourceDocument(text.slice(document.start, document.end), document.line);
-    for (const { field, message } of kinds.specProblems(key.kind, spec)) {
+    for (const { field, message } of resourceKinds.specProblems(key.kind, spec)) {
       problems.push({ ...at, ...source.placeOf(field), rule: key.name, message: problemMessage({ field, message }) });
     }
     const { name } = key;
@@ -58,13 +62,21 @@ export function checkManifests(
       const message = `is for ${other === null ? 'gateways without a class' : `the gateway class ${other}`}; a gateway of the class ${gatewayClass} leaves it out: set spec.gatewayClassName`;
       warnings.push({ ...at, ...source.placeOf('spec.gatewayClassName'), rule: name, message });
     }
-    const { namespace, kind } = key;
-    const metadata = { namespace, name, uid: '', resourceVersion: '', generation: 1, labels, annotations };
-    const resource = { kind, metadata: { ...metadata, creationTimestamp: creationTimestamp ?? '' }, spec };
-    const place = source.placeOf(typeof spec.name === 'string' ? 'spec.name' : 'metadata.name');
-    named.push({ ...at, ...place, name: registryNameOf(resource), resource });
+    const kind = resourceKinds.of(key.kind);
+    const place = kind.isClusterScoped ? '' : (namespace ?? key.namespace);
+    const metadata = { namespace: place, name, uid: '', resourceVersion: '', generation: 1, labels, annotations };
+    const created = { ...metadata, creationTimestamp: creationTimestamp ?? '' };
+    const resource: Resource = { apiVersion: API_GROUP_VERSION, kind: key.kind, metadata: created, spec };
+    const placeOf = source.placeOf.bind(source);
+    named.push({
+      ...at,
+      ...placeOf(typeof spec.name === 'string' ? 'spec.name' : 'metadata.name'),
+      name: registryNameOf(resource),
+      resource,
+      placeOf,
+    });
     const manifest = { name, spec, context, textPlace: source.textPlace.bind(source) };
-    for (const { severity, message, at: field } of kinds.of(key.kind).findings(manifest)) {
+    for (const { severity, message, at: field } of kind.findings(manifest)) {
       const placed = typeof field === 'string' ? source.placeOf(field) : field;
       (severity === 'problem' ? problems : warnings).push({ ...at, ...placed, rule: name, message });
     }

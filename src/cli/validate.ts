@@ -1,29 +1,42 @@
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { text as readAll } from 'node:stream/consumers';
+import { parseDocument } from 'yaml';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { ENGINE_CLUSTER } from '../kinds/engineCluster/spec.ts';
+import { ENGINE_TENANT } from '../kinds/engineTenant/spec.ts';
+import type { ProgramSettings, RoutingDraft } from '../kinds/kindProgram.ts';
 import { QUERY_LIMIT } from '../kinds/queryLimit/spec.ts';
+import { refusalOf } from '../kinds/refusals.ts';
 import { resourceKinds } from '../kinds/registry.ts';
 import { ROUTING_GROUP } from '../kinds/routingGroup/spec.ts';
 import { ROUTING_RULE } from '../kinds/routingRule/spec.ts';
+import { noServices, unreadServices } from '../kinds/serviceLookup.ts';
+import { ClusterAddresses } from '../model/clusterAddresses.ts';
 import { gatewayClassOf } from '../model/gatewayClass.ts';
-import { claimNames } from '../model/nameClaims.ts';
 import { productNames } from '../model/names.ts';
 import { isRecord } from '../model/record.ts';
-import { keyOf, keyText, type Resource } from '../model/resource.ts';
-import { registryNameOf } from '../model/resourceName.ts';
+import { keyTextOf, type Resource } from '../model/resource.ts';
+import { platformOf } from '../operator/operatorOptions.ts';
+import { noPolicy } from '../routing/admissionPolicy.ts';
 import { checkRulesFile } from '../rules/compile/checkRules.ts';
+import { createRuleCompiler } from '../rules/compiler.ts';
 import type { CompileContext } from '../rules/language/scope.ts';
-import { priorityOption, productOfRules, textsAt } from './configFile.ts';
-import { command, exitCodes } from './io.ts';
+import { openTenancy } from '../rules/tenancy.ts';
+import { priorityOption, productOfRules, readConfigFiles, textsAt } from './configFile.ts';
+import { command, configFlags, exitCodes } from './io.ts';
 import { checkGroupsFileText, checkManifests, type Finding, looksLikeGroupsFile } from './manifestCheck.ts';
 import { filesAt, holdsManifests } from './offlineRules.ts';
+import { clusterPolicy, ruleCompilerOptions } from './settings.ts';
 
 interface ValidateSettings {
   readonly context: CompileContext;
   readonly defaultPriority: number | undefined;
   readonly isStrict: boolean;
+  readonly config: GatewayConfig;
+  /** False: of `config`, which has the defaults, only what does not depend on a gateway applies. */
+  readonly isConfigured: boolean;
   /** `resources.class`; null: any. */
   readonly gatewayClass: string | null;
   /** Text of the path `-`. */
@@ -37,6 +50,7 @@ export const validateCommand = command<readonly string[]>({
     'check manifests, rules files and files of resource groups: exit code 1 and file:line messages for mistakes',
   argument: ['<path...>', 'files, - for standard input, or directories whose .yaml, .yml and .json files are checked'],
   options: [
+    [configFlags, 'configuration of the gateway that they are for: its class, namespaces, addresses and rules engine'],
     [
       '--product <name>',
       'product name of the objects in rules (protocol.productName); inferred from the names in the rules by default',
@@ -48,12 +62,19 @@ export const validateCommand = command<readonly string[]>({
     ['--no-differences', 'say nothing of what rules mean here and not in Trino Gateway'],
   ],
   async run(options, io, paths) {
-    const { analysis = true, differences = true, strict = false, class: gatewayClass = null } = options;
-    const defaultPriority = priorityOption(options.defaultPriority, io);
+    const { analysis = true, differences = true, strict: isStrict = false } = options;
+    const isConfigured = options.config !== undefined;
+    const { config } = await readConfigFiles(options.config, io);
+    const { protocol, requestAnalyzerConfig, routingRules, resources } = config;
+    const defaultPriority = priorityOption(options.defaultPriority, io) ?? routingRules.defaultPriority ?? undefined;
     const input = paths.includes('-') ? await readAll(io.stdin as NodeJS.ReadStream) : '';
-    const names = productNames(options.product ?? productOfRules([input, ...(await textsAt(paths))], io));
-    const context = { names, analyzeRequest: analysis, differenceWarnings: differences };
-    const settings = { context, defaultPriority, isStrict: strict, gatewayClass, input };
+    const product = options.product ?? (isConfigured ? protocol.productName : undefined);
+    const names = productNames(product ?? productOfRules([input, ...(await textsAt(paths))], io));
+    const analyzeRequest = analysis && (!isConfigured || requestAnalyzerConfig.analyzeRequest);
+    const differenceWarnings = differences && routingRules.differenceWarnings;
+    const context = { names, analyzeRequest, differenceWarnings };
+    const gatewayClass = options.class ?? resources.class;
+    const settings = { context, defaultPriority, isStrict, config, isConfigured, gatewayClass, input };
     const { output, mistakes } = await validate(paths, settings);
     io.stdout.write(output);
     return mistakes === 0 ? exitCodes.success : exitCodes.failure;
@@ -93,11 +114,19 @@ async function validate(paths: readonly string[], settings: ValidateSettings) {
   const named = [...checks.values()].flatMap((check) => check?.named ?? []);
   const same = duplicates(named);
   const references = groupReferenceFindings(named);
+  const refused = refusalFindings(named, settings);
+  const [rejections, cautions] = [
+    refused.filter(({ isWarning }) => !isWarning),
+    refused.filter((each) => each.isWarning),
+  ];
   for (const [path, check] of checks) {
     if (check === null) lines.push(`${path}: note: neither manifests nor rules nor resource groups; left out`);
     const ofFile = (finding: Finding): boolean => finding.path === path;
-    const problems = [...(check?.problems ?? []), ...same.problems.filter(ofFile)];
-    const warnings = [...(check?.warnings ?? []), ...[...same.warnings, ...references].filter(ofFile)];
+    const own = check?.problems ?? [];
+    // What else is wrong with a mistaken resource shows once that is corrected.
+    const others = rejections.filter(({ document }) => own.every((each) => each.document !== document));
+    const problems = [...own, ...[...same.problems, ...others].filter(ofFile)];
+    const warnings = [...(check?.warnings ?? []), ...[...same.warnings, ...references, ...cautions].filter(ofFile)];
     lines.push(...findingLines(problems, warnings));
     mistakes += problems.length + (settings.isStrict ? warnings.length : 0);
   }
@@ -113,9 +142,12 @@ async function validate(paths: readonly string[], settings: ValidateSettings) {
 }
 
 async function checkFile(path: string, settings: ValidateSettings): Promise<FileCheck | null> {
-  const { context, defaultPriority, gatewayClass, input } = settings;
+  const { context, defaultPriority, gatewayClass, config, isConfigured, input } = settings;
   const text = path === '-' ? input : await readFile(path, 'utf8').catch(() => null);
-  if (text !== null && holdsManifests(text)) return checkManifests(path, text, context, undefined, gatewayClass);
+  if (text !== null && holdsManifests(text)) {
+    const namespace = isConfigured ? platformNamespace(config) : 'default';
+    return checkManifests(path, text, context, gatewayClass, namespace, await kustomizeNamespace(path));
+  }
   if (text !== null && looksLikeGroupsFile(text)) return checkGroupsFileText(path, text);
   if (text !== null && !looksLikeRules(text)) return null;
   const { documents, problems, warnings } = checkRulesFile({ path, text, defaultPriority }, context);
@@ -166,6 +198,8 @@ export async function resourceMistakes(config: GatewayConfig): Promise<string | 
     context,
     defaultPriority: defaultPriority ?? undefined,
     isStrict: false,
+    config,
+    isConfigured: false,
     gatewayClass: null,
     input: '',
   };
@@ -173,7 +207,71 @@ export async function resourceMistakes(config: GatewayConfig): Promise<string | 
   return mistakes === 0 ? null : output;
 }
 
-type NamedResource = Pick<Resource, 'kind' | 'metadata'> & { readonly spec: object };
+/** Namespace of the gateway, and of resources that name none. */
+function platformNamespace({ resources }: GatewayConfig): string {
+  const { writeNamespace, namespace, namespaces } = resources;
+  return writeNamespace ?? (namespace === '*' ? null : namespace) ?? namespaces[0] ?? 'default';
+}
+
+/** `namespace` of the kustomization next to a file: Kustomize gives it to all resources. Null: missing. */
+async function kustomizeNamespace(path: string): Promise<string | null> {
+  for (const name of path === '-' ? [] : ['kustomization.yaml', 'kustomization.yml', 'Kustomization']) {
+    const text = await readFile(join(dirname(path), name), 'utf8').catch(() => null);
+    const value: unknown = text === null ? null : parseDocument(text, { logLevel: 'silent' }).get('namespace');
+    if (typeof value === 'string') return value;
+  }
+  return null;
+}
+
+/**
+ * Finds resources that the gateway would not accept. Without a configuration only conflicts and grants of tenants are known, and
+ * addresses that a configuration would have to allow are warnings.
+ */
+function refusalFindings(places: readonly NamedPlace[], settings: ValidateSettings) {
+  const { isConfigured, gatewayClass } = settings;
+  const isPlaced = (place: NamedPlace): place is Claiming => place.resource !== null;
+  const byClass = Map.groupBy(places.filter(isPlaced), ({ resource }) => gatewayClassOf(resource.spec));
+  return [...byClass].flatMap(([ofClass, ofFiles]) => {
+    if (isConfigured && ofClass !== gatewayClass) return [];
+    const byKey = new Map(ofFiles.map((place) => [keyTextOf(place.resource), place]));
+    const resources = Map.groupBy(
+      [...byKey.values()].map(({ resource }) => resource),
+      ({ kind }) => kind,
+    );
+    const isSelecting = resources.get(ENGINE_TENANT)?.some(({ spec }) => 'selector' in Object(spec.namespaces));
+    const known = !isConfigured ? /(NotGranted|Conflict|^AddressNotAllowed)$/ : isSelecting ? /^(?!NoTenant)/ : /^/;
+    const draft: RoutingDraft = {
+      ...{ rows: [], resources, tenancy: openTenancy, clusters: [], admission: noPolicy, rules: null },
+    };
+    const program = programSettings(settings);
+    return resourceKinds.all.flatMap((kind) =>
+      [...kind.program(program).refresh(resources.get(kind.kind) ?? [], draft)].flatMap(([key, outcome]) => {
+        const { reason = '', message = '' } = refusalOf(kind, outcome) ?? {};
+        const place = byKey.get(key);
+        if (place === undefined || reason === '' || !known.test(reason)) return [];
+        const field = /^spec[\w.[\]]*/.exec(message)?.[0];
+        const at = field === undefined ? place : { ...place, ...place.placeOf?.(field) };
+        return [{ ...finding(at, message), isWarning: !isConfigured && reason === 'AddressNotAllowed' }];
+      }),
+    );
+  });
+}
+
+/** Settings of a gateway as it is configured; nothing of a cluster's Services, Secrets and labels is known. */
+function programSettings({ config, isConfigured, context }: ValidateSettings): ProgramSettings {
+  const { resources, routing } = config;
+  return {
+    compiler: createRuleCompiler({ ...ruleCompilerOptions(config), ...context, monotonic: () => 0 }),
+    rulesFile: () => null,
+    services: unreadServices(noServices),
+    allowedServiceNamespaces: resources.allowedServiceNamespaces,
+    defaultRoutingGroup: routing.defaultRoutingGroup,
+    // Without a configuration it is not known where the gateway runs, and so loopback.
+    policy: isConfigured ? clusterPolicy(config) : { addresses: new ClusterAddresses({ allowed: [], loopback: true }) },
+    platform: isConfigured ? platformOf(resources, platformNamespace(config)) : { namespace: '', areSeveral: false },
+    discoveries: { report: () => null },
+  };
+}
 
 export interface NamedPlace {
   readonly path: string;
@@ -182,50 +280,31 @@ export interface NamedPlace {
   readonly column: number;
   readonly name: string;
   /** Null: a rule of a rules file. */
-  readonly resource: NamedResource | null;
+  readonly resource: Resource | null;
+  /** Position of a field of the resource. */
+  readonly placeOf?: (field: string) => { readonly line: number; readonly column: number };
 }
 
-/** Finds resources that occur twice, registry names with two claims, and rules with the name of another one. */
+/** Finds resources that occur twice, and rules with the name of another one. */
 function duplicates(places: readonly NamedPlace[]) {
-  const resources = places.filter((place) => place.resource !== null) as readonly Claiming[];
-  const kinds = new Set(resources.map(({ resource }) => resource.kind));
   return {
-    problems: [...kinds].flatMap((kind) => conflicts(resources.filter(({ resource }) => resource.kind === kind))),
+    problems: conflicts(places.filter((place): place is Claiming => place.resource !== null)),
     warnings: sameRules(places.filter(({ resource }) => resource === null || resource.kind === ROUTING_RULE)),
   };
 }
 
-type Claiming = NamedPlace & { readonly resource: NamedResource };
+type Claiming = NamedPlace & { readonly resource: Resource };
 
+/** Resources that occur twice. */
 function conflicts(places: readonly Claiming[]): readonly Finding[] {
-  const findings: Finding[] = [];
-  const byKey = new Map<string, Claiming>();
-  const add = (place: NamedPlace, message: string) => findings.push(finding(place, message));
-  for (const place of places) {
+  const first = new Map<string, Claiming>();
+  return places.flatMap((place) => {
+    const before = first.getOrInsert(keyTextOf(place.resource), place);
     const { kind, metadata } = place.resource;
-    const key = keyText(keyOf(place.resource));
-    const before = byKey.get(key);
     const what = `${kind} ${metadata.namespace}/${metadata.name}`;
-    if (before === undefined) byKey.set(key, place);
-    else add(place, `${what} is in ${where(before)} too; delete one of the two, or set another metadata.name`);
-  }
-  // Gateways of different classes do not see each other's resources.
-  const byClass = Map.groupBy(byKey.values(), ({ resource }) => gatewayClassOf(resource.spec));
-  const holders = new Map(
-    [...byClass].map(([gatewayClass, ofClass]) => [gatewayClass, claimNames(ofClass.map(({ resource }) => resource))]),
-  );
-  for (const place of byKey.values()) {
-    const { resource } = place;
-    if (resourceKinds.find(resource.kind)?.hasUniqueNames === false) continue;
-    const holder = holders.get(gatewayClassOf(resource.spec))?.get(registryNameOf(resource));
-    if (holder === undefined || holder === resource) continue;
-    const { namespace, name } = holder.metadata;
-    const at = byKey.get(keyText(keyOf(holder)));
-    const owner = `${holder.kind} ${namespace}/${name}${at === undefined ? '' : ` in ${where(at)}`}`;
-    const fix = 'this one gets NameConflict unless it is the older one; set another spec.name';
-    add(place, `the name ${place.name} belongs to ${owner}: ${fix}`);
-  }
-  return findings;
+    const message = `${what} is in ${where(before)} too; delete one of the two, or set another metadata.name`;
+    return before === place ? [] : [finding(place, message)];
+  });
 }
 
 /** Rules of a rules file with the name of another rule: both are evaluated. */

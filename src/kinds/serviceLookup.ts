@@ -106,3 +106,24 @@ export const noServices: ServiceLookup = {
   }),
   onChange: () => () => false,
 };
+
+/**
+ * Services for a resource that is not declared yet: addresses as they would be, and no object is read, since its author may not
+ * be allowed to have it read.
+ */
+export function unreadServices(services: Pick<ServiceLookup, 'namespaces'>): ServiceLookup {
+  return {
+    objectData: () => ({
+      ok: false,
+      reason: 'RefPending',
+      message: 'it is read once the resource is there',
+      final: false,
+    }),
+    address: ({ port, ...reference }) => ({
+      ok: true,
+      url: serviceUrl(reference, typeof port === 'number' ? port : 80),
+    }),
+    namespaces: () => services.namespaces(),
+    onChange: () => () => false,
+  };
+}

@@ -3,7 +3,7 @@ import { claimNames } from '../../model/nameClaims.ts';
 import { keyTextOf, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
 import { DEFAULT_WEIGHT } from '../../model/strategies.ts';
-import type { ClusterTlsMaterial, RoutableCluster } from '../../routing/routingTable.ts';
+import type { RoutableCluster } from '../../routing/routingTable.ts';
 import type { Tenancy } from '../../rules/tenancy.ts';
 import type { BackendRow } from '../../store/store.ts';
 import {
@@ -119,15 +119,16 @@ function newClusterOutcome(resource: Resource, holder: Resource, context: Cluste
     const served = forbidden !== undefined && lastGood?.proxyTo.startsWith(forbidden) ? null : lastGood;
     return outcome({ status: final ? 'False' : 'Unknown', reason, message, final }, served);
   }
+  const cluster = routableCluster(resource, spec, address.url);
+  const refusal = refusalOf(resource, cluster, address.externalName, context);
+  if (refusal !== null) return outcome(refusal, lastGood);
   const certificates = clusterCertificates(resource.metadata.namespace, spec.tls ?? {}, context.services);
   if (!certificates.ok) {
     const { reason, message, final } = certificates;
     return outcome({ status: final ? 'False' : 'Unknown', reason, message, final }, lastGood);
   }
-  const cluster = routableCluster(resource, spec, address.url, certificates.material);
-  const refusal = refusalOf(resource, cluster, address.externalName, context);
-  if (refusal !== null) return outcome(refusal, lastGood);
-  return outcome(accepted('the cluster is valid'), cluster);
+  const { material } = certificates;
+  return outcome(accepted('the cluster is valid'), material === null ? cluster : { ...cluster, tlsMaterial: material });
 }
 
 /** The acceptance of a cluster that the configuration does not allow; null when it does. */
@@ -146,12 +147,7 @@ function refusalOf(
   return { status: 'False', reason: 'AddressNotAllowed', message, final: false };
 }
 
-function routableCluster(
-  resource: Resource,
-  spec: EngineClusterSpec,
-  url: string,
-  material: ClusterTlsMaterial | null,
-): RoutableCluster {
+function routableCluster(resource: Resource, spec: EngineClusterSpec, url: string): RoutableCluster {
   return {
     name: registryNameOf(resource),
     proxyTo: url,
@@ -163,7 +159,6 @@ function routableCluster(
     ...(spec.maxRunningQueries === undefined ? {} : { maxRunningQueries: spec.maxRunningQueries }),
     healthCheck: spec.healthCheck ?? null,
     tls: spec.tls ?? null,
-    ...(material === null ? {} : { tlsMaterial: material }),
     origin: 'resource',
     uid: resource.metadata.uid,
   };

@@ -1,4 +1,3 @@
-import { ClusterAddresses } from '../../model/clusterAddresses.ts';
 import { isRecord } from '../../model/record.ts';
 import { ACTIVE_ANNOTATION, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
@@ -121,19 +120,9 @@ function standaloneRow(resource: Resource): BackendRow | null {
   return outcome?.routable == null ? null : toBackendRow(outcome.routable);
 }
 
-/** What a gateway allows whose configuration names no addresses; where it runs, and so loopback, is not known here. */
-const defaultAddresses = new ClusterAddresses({ allowed: [], loopback: true });
-
-/**
- * Findings about an EngineCluster in addition to the mistakes of its spec: addresses that only a configuration can allow, and
- * what the API server rejects while existing resources continue.
- */
+/** Findings about an EngineCluster that the API server rejects while existing resources continue. */
 function clusterFindings({ spec }: CheckedManifest): readonly ManifestFinding[] {
   const findings = groupFindings(spec.routingGroup, 'spec.routingGroup');
-  const refusal = typeof spec.proxyTo === 'string' ? defaultAddresses.urlRejection(spec.proxyTo) : null;
-  if (refusal !== null) {
-    findings.push({ severity: 'warning', message: `spec.proxyTo: ${refusal}`, at: 'spec.proxyTo' });
-  }
   if (typeof spec.proxyTo === 'string' && /^https?:\/\/[^/]+\/./.test(spec.proxyTo)) {
     const message = 'spec.proxyTo: must end after host and port; leave out the path';
     findings.push({ severity: 'problem', message, at: 'spec.proxyTo' });

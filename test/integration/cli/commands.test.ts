@@ -216,6 +216,7 @@ test.each([
   [{ namespace: 'a', namespaces: ['b'] }, 'resources.namespaces', 'must be left out where resources.namespace is set'],
   [{ namespaces: ['*'] }, 'resources.namespaces', 'set resources.namespace to *'],
   [{ namespaces: ['a'], writeNamespace: 'b' }, 'resources.writeNamespace', 'must be one of resources.namespaces'],
+  [{ webhook: { enabled: true } }, 'resources.webhook.enabled', 'needs resources.source: kubernetes'],
 ])('the configuration refuses %j', async (resources, key, message) => {
   const path = config('gateway.yaml', { resources });
   const { code, stderr } = await runCommand(['config', '--config', path]);

@@ -1,5 +1,6 @@
+import { mkdirSync, readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { stringify } from 'yaml';
+import { parse, stringify } from 'yaml';
 import { runCommand } from '../../support/commandLine.ts';
 import { manifest } from '../../support/manifest.ts';
 import { worldOf } from '../../support/world.ts';
@@ -9,6 +10,13 @@ const file = (name: string, text: string): string => world.file(name, text);
 /** The output without the folder of the files. */
 const inFolder = (text: string): string => text.replaceAll(`${world.folder}/`, '');
 const run = (args: readonly string[], input = '') => runCommand(args, {}, input);
+
+/** Of test/operator/mistakes.test.ts. */
+interface Mistake {
+  readonly mistake: string;
+  readonly kind: string;
+  readonly spec: object;
+}
 
 const goodRules = `---
 name: etl
@@ -279,6 +287,123 @@ actions:
     expect((await run(['validate', '--strict', warned])).code).toBe(1);
   });
 
+  test.each(parse(readFileSync('test/fixtures/mistakes.yaml', 'utf8')) as readonly Mistake[])(
+    'a mistake that the API server rejects too, $kind: $mistake',
+    async ({ kind, spec }) => {
+      const { code, stdout } = await run(['validate', '-'], stringify(manifest(kind, 'mistake', spec)));
+      expect([code, stdout]).toEqual([1, expect.stringMatching(/^-:\d+:\d+: error: mistake: spec/m)]);
+    },
+  );
+
+  describe('what a gateway would not accept', () => {
+    const tenant = (more: object = {}) =>
+      manifest('EngineTenant', 'bi', { namespaces: { names: ['bi'] }, routingGroups: [{ value: 'bi' }], ...more });
+    const of = (kind: string, name: string, spec: object, namespace?: string) =>
+      manifest(kind, name, spec, namespace === undefined ? {} : { namespace });
+    const clusterOf = (name: string, routingGroup: string, namespace?: string, more: object = {}) =>
+      of('EngineCluster', name, { proxyTo: 'http://e:8080', routingGroup, ...more }, namespace);
+    const text = (...documents: readonly object[]) => documents.map((each) => stringify(each)).join('---\n');
+    const missing = (what: string, grant: string) =>
+      `${what} is not granted to the tenant bi; choose another, or have it added to spec.${grant} of the EngineTenant bi`;
+    const errors = async (args: readonly string[], input: string): Promise<readonly string[]> => {
+      const { stdout } = await run(['validate', ...args, '-'], input);
+      return stdout.split('\n').filter((line) => line.includes(': error: '));
+    };
+    const configured = (resources: object, more: object = {}): readonly string[] => [
+      '--config',
+      file('validate.gateway.yaml', stringify({ resources: { source: 'kubernetes', ...resources }, ...more })),
+    ];
+    const several = { namespace: '*', writeNamespace: 'gateways' };
+
+    test('missing grants of the tenants among the manifests, at their field', async () => {
+      const rule = of('RoutingRule', 'bi-r', { condition: 'true', routeTo: { routingGroup: 'bi' } }, 'bi');
+      const input = text(tenant(), clusterOf('bi-a', 'etl', 'bi'), clusterOf('b', 'bi', 'bi'), rule);
+      expect(await errors([], input)).toEqual([
+        expect.stringMatching(
+          `^-:\\d+:3: error: bi-a: spec.routingGroup: ${missing('the routing group etl', 'routingGroups')}$`,
+        ),
+        expect.stringMatching(`^-:\\d+:1: error: b: spec.name: ${missing('the name b', 'names')}$`),
+        expect.stringContaining(
+          'bi-r: the tenant bi decides no queries; have spec.decides added to the EngineTenant bi',
+        ),
+      ]);
+      const decides = { decides: { users: [{ value: 'ann' }] } };
+      expect(await errors([], text(tenant(decides), clusterOf('bi-a', 'bi', 'bi'), rule))).toEqual([]);
+      // Without a configuration, another namespace may be the platform's.
+      expect(await errors([], text(tenant(), clusterOf('x', 'etl', 'other')))).toEqual([]);
+    });
+
+    test('namespaces without a tenant, where the configuration reads several', async () => {
+      const input = text(
+        tenant(),
+        clusterOf('x', 'etl', 'other'),
+        clusterOf('y', 'etl', 'gateways'),
+        clusterOf('z', 'etl'),
+      );
+      const message = 'x: namespace other belongs to no active EngineTenant; have it added to spec.namespaces of one';
+      expect(await errors(configured(several), input)).toEqual([expect.stringContaining(message)]);
+      const selecting = tenant({ namespaces: { selector: { matchLabels: { team: 'bi' } } } });
+      expect(await errors(configured(several), text(selecting, clusterOf('x', 'etl', 'other')))).toEqual([]);
+      expect(await errors(configured({ namespace: 'other' }), text(clusterOf('x', 'etl', 'other')))).toEqual([]);
+    });
+
+    test('two tenants with one namespace, and root groups that are declared twice', async () => {
+      const other = manifest('EngineTenant', 'other', { namespaces: { names: ['bi'] } });
+      expect(await errors([], text(tenant(), other))).toEqual([
+        expect.stringContaining('other: spec.namespaces: namespace bi belongs to the older EngineTenant bi'),
+      ]);
+      const groups = (name: string) =>
+        of('ResourceGroupConfiguration', name, {
+          environment: 'prod',
+          rootGroups: [{ name: 'global', softMemoryLimit: '80%', hardConcurrencyLimit: 5, maxQueued: 5 }],
+          selectors: [{ group: 'global' }],
+        });
+      expect(await errors([], text(groups('a'), groups('b')))).toEqual([
+        expect.stringContaining('b: the group global of the environment prod'),
+      ]);
+    });
+
+    test('addresses, Services and the class of the configuration', async () => {
+      const metadata = { proxyTo: 'http://169.254.169.254' };
+      const input = text(
+        clusterOf('a', 'etl', 'default', metadata),
+        clusterOf('b', 'etl', 'default', { proxyTo: undefined, serviceRef: { name: 's', namespace: 'far', port: 80 } }),
+        clusterOf('c', 'etl', 'default', { ...metadata, gatewayClassName: 'blue' }),
+      );
+      expect(await errors([], input)).toEqual([]);
+      expect(await errors(configured({}), input)).toEqual([
+        expect.stringContaining('a: spec.proxyTo: 169.254.169.254 is the metadata service'),
+        expect.stringContaining('b: spec.serviceRef.namespace far is not this resource'),
+      ]);
+      const allowed = { allowedAddresses: ['169.254.169.254'], allowedServiceNamespaces: ['far'] };
+      const { code, stdout } = await run(['validate', ...configured(allowed), '-'], input);
+      expect([code, stdout]).toEqual([0, '1 files, 3 resources, 0 rules: no mistakes\n']);
+      const blue = await run(['validate', ...configured({ class: 'blue' }), '-'], input);
+      expect(blue.stdout).toContain('error: c: spec.proxyTo: 169.254.169.254');
+      expect(blue.stdout).toContain('warning: a: is for gateways without a class');
+    });
+
+    test('rules as the configuration compiles them', async () => {
+      const condition = 'engineRequestUser.userExistsAndEquals("ann")';
+      const input = text(of('RoutingRule', 'r', { condition, routeTo: { routingGroup: 'etl' } }));
+      expect(await errors(configured({}, { requestAnalyzerConfig: { analyzeRequest: true } }), input)).toEqual([]);
+      expect(await errors(configured({}, { requestAnalyzerConfig: { analyzeRequest: false } }), input)).toHaveLength(1);
+    });
+
+    test('namespace of a kustomization next to the files', async () => {
+      mkdirSync(world.path('overlay'), { recursive: true });
+      file('overlay/kustomization.yaml', 'namespace: bi\nresources: [clusters.yaml]\n');
+      const path = file(
+        'overlay/clusters.yaml',
+        text(clusterOf('b', 'bi'), clusterOf('bi-c', 'bi', 'elsewhere'), tenant()),
+      );
+      const { code, stdout } = await run(['validate', path]);
+      expect(code).toBe(1);
+      expect(stdout).toContain(`error: b: spec.name: ${missing('the name b', 'names')}`);
+      expect(stdout).toContain('1 files, 3 resources, 0 rules: 1 mistakes');
+    });
+  });
+
   test('names that are there twice, over files and manifests', async () => {
     const cluster = (metadata: string, spec = '') =>
       `apiVersion: enginegateway.dev/v1beta1\nkind: EngineCluster\nmetadata: ${metadata}\nspec: {${spec}routingGroup: a, proxyTo: "http://e:8080"}\n`;
@@ -302,12 +427,9 @@ actions:
     expect(code).toBe(1);
     const found = inFolder(stdout).split('\n').slice(0, -2);
     expect(found).toEqual([
-      'names-1.yaml:8:3: error: b: the name b belongs to EngineCluster other/b in names-2.yaml:8: this one gets NameConflict unless it is the older one; set another spec.name'.replace(
-        '8:3',
-        '8:12',
-      ),
+      'names-1.yaml:8:12: error: b: the name b belongs to the older EngineCluster other/b; set another spec.name or delete one of the two',
       'names-2.yaml:3:12: error: a: EngineCluster default/a is in names-1.yaml:3 too; delete one of the two, or set another metadata.name',
-      'names-2.yaml:14:8: error: c: the name c belongs to EngineCluster default/c in names-1.yaml:13: this one gets NameConflict unless it is the older one; set another spec.name',
+      'names-2.yaml:14:8: error: c: the name c belongs to the older EngineCluster default/c; set another spec.name or delete one of the two',
       expect.stringContaining('names-rules.yaml:2:1: warning: etl: the rule names-1.yaml:18 has this name too: both'),
       expect.stringContaining('names-rules.yaml:16:1: warning: etl: the rule names-1.yaml:18 has this name too: both'),
     ]);
