@@ -20,6 +20,7 @@ import {
 import { openApi } from './gateway/management.ts';
 import { openQueueKey } from './gateway/queueSecrets.ts';
 import { openAdmission, openDataPlane, openExternalRules, openMonitors, openTracing } from './gateway/traffic.ts';
+import { openWebhook } from './gateway/webhook.ts';
 import { listen } from './listeners.ts';
 import { sharesOrigin } from './settings.ts';
 
@@ -113,6 +114,7 @@ export async function startComponents({ context, beginStop, close }: OpenContext
   onClose(() => dataPlane.close(0));
   const served = { dataPlane, api: api.handler, openRequests, overload, http2Connections };
   const listeners = await listen(config, served, clientTls);
+  await openWebhook(context, control);
   onClose(
     overload.start({
       closeIdle: () => listeners.closeIdle(),

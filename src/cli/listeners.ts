@@ -180,7 +180,7 @@ function secureListener(options: GatewayServerOptions, tls: TlsWatch, config: Ga
 }
 
 /** Listens; returns host and port. */
-async function bind(server: Server, address: string, port: number, key: string): Promise<string> {
+export async function bind(server: Server, address: string, port: number, key: string): Promise<string> {
   server.listen(port, address);
   try {
     await once(server, 'listening');

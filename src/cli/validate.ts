@@ -114,10 +114,10 @@ async function validate(paths: readonly string[], settings: ValidateSettings) {
   const named = [...checks.values()].flatMap((check) => check?.named ?? []);
   const same = duplicates(named);
   const references = groupReferenceFindings(named);
-  const refused = refusalFindings(named, settings);
+  const findings = refusalFindings(named, settings);
   const [rejections, cautions] = [
-    refused.filter(({ isWarning }) => !isWarning),
-    refused.filter((each) => each.isWarning),
+    findings.filter(({ isWarning }) => !isWarning),
+    findings.filter((each) => each.isWarning),
   ];
   for (const [path, check] of checks) {
     if (check === null) lines.push(`${path}: note: neither manifests nor rules nor resource groups; left out`);
@@ -229,7 +229,7 @@ async function kustomizeNamespace(path: string): Promise<string | null> {
  */
 function refusalFindings(places: readonly NamedPlace[], settings: ValidateSettings) {
   const { isConfigured, gatewayClass } = settings;
-  const isPlaced = (place: NamedPlace): place is Claiming => place.resource !== null;
+  const isPlaced = (place: NamedPlace): place is ResourcePlace => place.resource !== null;
   const byClass = Map.groupBy(places.filter(isPlaced), ({ resource }) => gatewayClassOf(resource.spec));
   return [...byClass].flatMap(([ofClass, ofFiles]) => {
     if (isConfigured && ofClass !== gatewayClass) return [];
@@ -239,7 +239,7 @@ function refusalFindings(places: readonly NamedPlace[], settings: ValidateSettin
       ({ kind }) => kind,
     );
     const isSelecting = resources.get(ENGINE_TENANT)?.some(({ spec }) => 'selector' in Object(spec.namespaces));
-    const known = !isConfigured ? /(NotGranted|Conflict|^AddressNotAllowed)$/ : isSelecting ? /^(?!NoTenant)/ : /^/;
+    const reported = !isConfigured ? /(NotGranted|Conflict|^AddressNotAllowed)$/ : isSelecting ? /^(?!NoTenant)/ : /^/;
     const draft: RoutingDraft = {
       ...{ rows: [], resources, tenancy: openTenancy, clusters: [], admission: noPolicy, rules: null },
     };
@@ -248,7 +248,7 @@ function refusalFindings(places: readonly NamedPlace[], settings: ValidateSettin
       [...kind.program(program).refresh(resources.get(kind.kind) ?? [], draft)].flatMap(([key, outcome]) => {
         const { reason = '', message = '' } = refusalOf(kind, outcome) ?? {};
         const place = byKey.get(key);
-        if (place === undefined || reason === '' || !known.test(reason)) return [];
+        if (place === undefined || reason === '' || !reported.test(reason)) return [];
         const field = /^spec[\w.[\]]*/.exec(message)?.[0];
         const at = field === undefined ? place : { ...place, ...place.placeOf?.(field) };
         return [{ ...finding(at, message), isWarning: !isConfigured && reason === 'AddressNotAllowed' }];
@@ -288,16 +288,16 @@ export interface NamedPlace {
 /** Finds resources that occur twice, and rules with the name of another one. */
 function duplicates(places: readonly NamedPlace[]) {
   return {
-    problems: conflicts(places.filter((place): place is Claiming => place.resource !== null)),
+    problems: conflicts(places.filter((place): place is ResourcePlace => place.resource !== null)),
     warnings: sameRules(places.filter(({ resource }) => resource === null || resource.kind === ROUTING_RULE)),
   };
 }
 
-type Claiming = NamedPlace & { readonly resource: Resource };
+type ResourcePlace = NamedPlace & { readonly resource: Resource };
 
 /** Resources that occur twice. */
-function conflicts(places: readonly Claiming[]): readonly Finding[] {
-  const first = new Map<string, Claiming>();
+function conflicts(places: readonly ResourcePlace[]): readonly Finding[] {
+  const first = new Map<string, ResourcePlace>();
   return places.flatMap((place) => {
     const before = first.getOrInsert(keyTextOf(place.resource), place);
     const { kind, metadata } = place.resource;
@@ -335,7 +335,7 @@ function finding({ path, document, line, column, name }: NamedPlace, message: st
  * elsewhere.
  */
 function groupReferenceFindings(places: readonly NamedPlace[]): readonly Finding[] {
-  const resources = places.filter((place): place is Claiming => place.resource !== null);
+  const resources = places.filter((place): place is ResourcePlace => place.resource !== null);
   // Gateways of different classes do not see each other's resources.
   const byClass = Map.groupBy(resources, ({ resource }) => gatewayClassOf(resource.spec));
   return [...byClass.values()].flatMap((ofClass) => {
@@ -376,7 +376,7 @@ function groupReferenceFindings(places: readonly NamedPlace[]): readonly Finding
   });
 }
 
-function specOf({ resource }: Claiming): Readonly<Record<string, unknown>> {
+function specOf({ resource }: ResourcePlace): Readonly<Record<string, unknown>> {
   return resource.spec as Readonly<Record<string, unknown>>;
 }
 

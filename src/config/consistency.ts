@@ -90,6 +90,8 @@ const checksOfKeys: Readonly<Record<string, (config: GatewayConfig) => Finding |
     writeNamespace !== null &&
     !namespaces.includes(writeNamespace) &&
     'must be one of resources.namespaces',
+  'resources.webhook.enabled': ({ resources: { source, webhook } }) =>
+    webhook.enabled && source !== 'kubernetes' && 'needs resources.source: kubernetes',
   'server.requestMemory': ({ server: { requestMemory }, requestAnalyzerConfig: { maxBodySize } }) => {
     const least = leastRequestMemory(maxBodySize);
     if (requestMemory === null || requestMemory >= least) return false;

@@ -39,6 +39,7 @@ export function kubernetesParts(options: OperatorOptions, row: DatabaseLeadershi
   };
   const services = new KubernetesServices(api, clock, random, logger);
   const credentials = new SecretCredentials(api, clock);
-  const kubernetes = { source, statusLeadership, services, events, credentials, stop };
+  const webhook = { api, leadership, namespace: own, clock, logger };
+  const kubernetes = { source, statusLeadership, services, events, credentials, webhook, stop };
   return { source, namespace: own, leadership, kubernetes };
 }

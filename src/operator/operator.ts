@@ -76,6 +76,8 @@ export async function createOperator(options: OperatorOptions) {
       clusterCredentials(controller, kubernetes?.credentials, cluster, proxyTo),
     /** Records a change that was made by REST where the source can: an event in Kubernetes. Never throws. */
     recordChange: (change: AppliedChange) => kubernetes?.events.recordChange(change),
+    /** Parts of the certificate of the admission webhook; undefined without Kubernetes. */
+    webhook: kubernetes?.webhook,
     start: async (): Promise<void> => {
       discoveries?.start(writes);
       await controller.start();

@@ -11,6 +11,7 @@ import type { SecretCredentials } from './sources/kubernetes/healthCredentials.t
 import type { KubernetesServices } from './sources/kubernetes/kubernetesServices.ts';
 import type { KubernetesSource } from './sources/kubernetes/kubernetesSource.ts';
 import type { ResourceSource } from './sources/source.ts';
+import type { WebhookParts } from './webhook/webhookCertificate.ts';
 
 /** `resources` of the configuration. */
 export interface ResourceSettings {
@@ -64,6 +65,7 @@ export interface KubernetesComponents {
   readonly services: KubernetesServices;
   readonly events: EventRecorder;
   readonly credentials: SecretCredentials;
+  readonly webhook: WebhookParts;
   readonly stop: () => Promise<void>;
 }
 

@@ -139,6 +139,11 @@ class SetCompiler implements RuleCompiler {
     };
   }
 
+  fresh(): RuleCompiler {
+    const { onRuleWarnings: _, ...options } = this.#options;
+    return new SetCompiler(options);
+  }
+
   #judgeAll(resources: readonly RoutingRule[], isOff: boolean, isExternal: boolean): ResourceVerdicts {
     // A name that a namespace may not use stays free for others.
     const claimants = resources.filter((each) => (this.#rights?.tenancy.nameRejectionOf(each) ?? null) === null);

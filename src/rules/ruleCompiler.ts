@@ -175,4 +175,6 @@ export interface RuleCompiler {
    * @returns null if rules are disabled; mistakes with the index of the edit and positions in its texts
    */
   edited(edits: readonly RuleEdit[]): EditedRules | { readonly problems: readonly EditProblem[] } | null;
+  /** Returns a compiler with the same settings that remembers no rules. */
+  fresh(): RuleCompiler;
 }

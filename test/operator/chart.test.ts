@@ -329,6 +329,22 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable || !gatewayApiAvailable
         },
       },
     ],
+    [
+      'the admission webhook, with a certificate of the gateway',
+      { webhook: { enabled: true } },
+      {
+        resources: {
+          webhook: {
+            ...{ enabled: true, port: 9443, name: 'eg-gw-engine-gateway-webhook' },
+          },
+        },
+      },
+    ],
+    [
+      'the admission webhook, with a certificate of cert-manager',
+      { webhook: { enabled: true, port: 9999, certManager: { enabled: true, issuerRef: { name: 'ca' } } } },
+      { resources: { webhook: { enabled: true, port: 9999, name: 'eg-gw-engine-gateway-webhook' } } },
+    ],
     ['no authentication', { config: { authentication: 'none' } }, { authentication: 'none' }],
     [
       'a previous secret of sessions',
@@ -367,6 +383,29 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable || !gatewayApiAvailable
     [{ tokens: { enabled: true } }, '/clientCertificates/tokens/existingSecret'],
   ])('client certificates that cannot be used are refused: %j', async (clientCertificates, message) => {
     await expect(render({ clientCertificates })).rejects.toThrow(message);
+  });
+
+  test('the admission webhook is ignored while it is unavailable, and gives the gateway rights to two named objects', async () => {
+    const rendered = await render({ webhook: { enabled: true } });
+    const [service, configuration] = ['gw-engine-gateway-webhook', 'eg-gw-engine-gateway-webhook'];
+    const { webhooks } = objectOf(rendered, 'ValidatingWebhookConfiguration', configuration) as unknown as {
+      readonly webhooks: readonly object[];
+    };
+    expect(webhooks).toMatchObject([
+      { failurePolicy: 'Ignore', timeoutSeconds: 2, clientConfig: { service: { name: service, namespace: 'eg' } } },
+    ]);
+    expect(portsOf(rendered, service)).toEqual([{ name: 'webhook', port: 443, targetPort: 'webhook' }]);
+    expect(podOf(rendered).containers[0]?.ports).toContainEqual({ name: 'webhook', containerPort: 9443 });
+    expect(objectOf(rendered, 'Secret', configuration).data).toBeUndefined();
+    const verbs = ['get', 'patch'];
+    expect(objectOf(rendered, 'Role', configuration).rules).toEqual([
+      { apiGroups: [''], resources: ['secrets'], resourceNames: [configuration], verbs },
+    ]);
+    const apiGroups = ['admissionregistration.k8s.io'];
+    expect(objectOf(rendered, 'ClusterRole', configuration).rules).toEqual([
+      { apiGroups, resources: ['validatingwebhookconfigurations'], resourceNames: [configuration], verbs },
+    ]);
+    expect(renderedObjects(await render({})).filter(({ metadata }) => metadata.name.includes('webhook'))).toEqual([]);
   });
 
   test('users of the configuration have their passwords in Secrets', async () => {

@@ -6,6 +6,7 @@ import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
+import { parseConfig } from '../../src/config/loadConfig.ts';
 import { resourceKinds } from '../../src/kinds/registry.ts';
 import { runProgram } from '../support/commandLine.ts';
 import { requireComponent } from '../support/components.ts';
@@ -242,6 +243,26 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
       expect(ofKind(rendered, 'NetworkPolicy').spec).toMatchObject({
         ingress: [{ ports: [{ port: 'http' }, { port: 'https', protocol: 'TCP' }] }],
       });
+    });
+  });
+
+  test('the webhook component adds the webhook with its Service, an empty Secret and rights to both', async () => {
+    await withComponents(['webhook'], async (rendered) => {
+      const rights = ['ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding'];
+      const added = ['ConfigMap', 'Secret', 'Service', 'ValidatingWebhookConfiguration', ...rights];
+      expect(kindsOf(rendered)).toEqual([...namespaced, ...added].sort());
+      expect(await dryRun(rendered)).toContain('engine-gateway serverside-applied');
+      const pod = (ofKind(rendered, 'Deployment').spec as { readonly template: { readonly spec: MountingPod } })
+        .template.spec;
+      expect(pod.containers[0].ports).toContainEqual({ name: 'webhook', containerPort: 9443 });
+      expect(pod.containers[0].args).toContain('/etc/engine-gateway-webhook-config/gateway-webhook.yaml');
+      expect(ofKind(rendered, 'NetworkPolicy').spec).toMatchObject({
+        ingress: [{ ports: [{ port: 'http' }, { port: 'webhook', protocol: 'TCP' }] }],
+      });
+      const config = renderedObjects(rendered).find(({ data }) => data?.['gateway-webhook.yaml'] !== undefined);
+      const text = config?.data?.['gateway-webhook.yaml']?.replace('resources:', 'resources:\n  source: kubernetes');
+      const result = parseConfig(text ?? '', {});
+      expect('config' in result ? result.config.resources.webhook.enabled : result.problems).toBe(true);
     });
   });
 

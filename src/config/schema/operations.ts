@@ -74,6 +74,17 @@ export const resources = section(`Where ${ENGINE_CLUSTER} and ${ROUTING_RULE} re
       each('name'),
     ),
   }),
+  webhook: section(
+    'Admission webhook, which rejects resources that would not be accepted (docs/resources.md, The admission webhook). It needs source kubernetes.',
+    {
+      enabled: flag('Whether it is served.', { default: false }),
+      port: integer('Its port, with TLS.', { default: 9443, range: [0, 65535] }),
+      name: text(
+        'Name of the ValidatingWebhookConfiguration, and of the Secret with tls.crt and tls.key in the namespace of the pod. The leader makes and renews the certificate, unless the configuration has the annotation cert-manager.io/inject-ca-from.',
+        { default: 'engine-gateway-webhook', format: 'leaseName' },
+      ),
+    },
+  ),
   allowedAddresses: listOf(
     'Addresses and networks (CIDR) that clusters may have although they are refused otherwise: link-local ones, metadata services of clouds and, where source is kubernetes, loopback.',
     each('cidr'),

@@ -236,6 +236,13 @@ export class Controller {
     return this.#state.tenancy;
   }
 
+  /** The reason that a resource would not be accepted if it were declared now, as its status states it; null: none is known. */
+  refusal(resource: Resource): string | null {
+    const isOwn = this.isFromSource && this.#options.source.selects(resource);
+    const refusal = isOwn ? this.#state.refusal(resource) : undefined;
+    return refusal === undefined ? null : `${refusal.reason}: ${refusal.message}`;
+  }
+
   /** Mistakes of the rules file and reports on all rules as last compiled; null before the first time. */
   get compiledRules() {
     return this.#state.compiled;

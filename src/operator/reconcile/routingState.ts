@@ -1,9 +1,13 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { KindProgram, RoutingDraft } from '../../kinds/kindProgram.ts';
 import { isSameOutcome, type ResourceOutcome } from '../../kinds/outcome.ts';
+import { refusalOf } from '../../kinds/refusals.ts';
 import type { ResourceKind } from '../../kinds/resourceKind.ts';
+import { unreadServices } from '../../kinds/serviceLookup.ts';
+import type { ConditionDraft } from '../../model/condition.ts';
 import { areAlike } from '../../model/record.ts';
 import { type Kind, keyTextOf, type Resource } from '../../model/resource.ts';
+import { registryNameOf } from '../../model/resourceName.ts';
 import { type AdmissionPolicy, noPolicy } from '../../routing/admissionPolicy.ts';
 import type { RoutableCluster } from '../../routing/routingTable.ts';
 import type { CompiledRules } from '../../rules/ruleCompiler.ts';
@@ -77,6 +81,25 @@ export class RoutingState {
       });
     }
     return changed;
+  }
+
+  /** The reason that a resource would not be accepted if it were declared now; undefined: none is known. Changes nothing. */
+  refusal(resource: Resource): ConditionDraft | undefined {
+    const { kinds, source, services, compiler } = this.#options;
+    const kind = kinds.of(resource.kind);
+    const [key, name] = [keyTextOf(resource), registryNameOf(resource)];
+    const isOther = (each: Resource) =>
+      keyTextOf(each) !== key && (!kind.hasUniqueNames || registryNameOf(each) === name);
+    const program = kind.program({
+      ...this.#options,
+      ...{ services: unreadServices(services), compiler: compiler.fresh(), rulesFile: () => null },
+    });
+    const draft: RoutingDraft = {
+      ...{ rows: [], resources: new Map(), tenancy: this.tenancy },
+      ...{ clusters: this.#clusters, admission: this.#admission, rules: null },
+    };
+    const outcome = program.refresh([...source.list(kind.kind).filter(isOther), resource], draft).get(key);
+    return outcome === undefined ? undefined : refusalOf(kind, outcome);
   }
 
   /** Outcomes of a kind: the same list while they are the same objects. */

@@ -49,6 +49,16 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 
+{{/* Service of the admission webhook. */}}
+{{- define "engine-gateway.webhook" -}}
+{{- printf "%s-webhook" (include "engine-gateway.fullname" . | trunc 55 | trimSuffix "-") }}
+{{- end }}
+
+{{/* ValidatingWebhookConfiguration of the release, the Secret of its certificate, and the rights to both. */}}
+{{- define "engine-gateway.webhookConfiguration" -}}
+{{- printf "%s-%s" .Release.Namespace (include "engine-gateway.webhook" .) }}
+{{- end }}
+
 {{/* Secret with the certificate of HTTPS: the user's, or the one that cert-manager writes. */}}
 {{- define "engine-gateway.tlsSecret" -}}
 {{- .Values.tls.existingSecret | default (printf "%s-tls" (include "engine-gateway.fullname" . | trunc 59 | trimSuffix "-")) }}
@@ -146,6 +156,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- with .Values.discovery.namespaces }}{{ $_ := set $resources "discovery" (dict "namespaces" .) }}{{ end -}}
 {{- with .Values.class }}{{ $_ := set $resources "class" . }}{{ end -}}
 {{- with .Values.labelSelector }}{{ $_ := set $resources "labelSelector" . }}{{ end -}}
+{{- if .Values.webhook.enabled -}}
+{{- $_ := set $resources "webhook" (dict "enabled" true "port" .Values.webhook.port "name" (include "engine-gateway.webhookConfiguration" .)) -}}
+{{- end -}}
 {{- $class := .Values.class | default (dig "resources" "class" "" .Values.config) -}}
 {{- $_ := set $resources "leaseName" (printf "%s%s" (include "engine-gateway.fullname" .) (ternary (printf "-%s" $class) "" (ne $class ""))) -}}
 {{- $dataStore := dict "jdbcUrl" (include "engine-gateway.jdbcUrl" .) "user" (printf "${FILE:/etc/engine-gateway-secrets/database/%s}" .Values.database.userKey) "password" (printf "${FILE:/etc/engine-gateway-secrets/database/%s}" .Values.database.passwordKey) -}}
