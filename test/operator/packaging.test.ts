@@ -125,6 +125,7 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
     'ClusterRole',
     'ClusterRole',
     'ClusterRole',
+    'ClusterRole',
     'ClusterRoleBinding',
     'ConfigMap',
     'Deployment',
@@ -408,7 +409,7 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
 
   test('kustomize base and chart: the roles view, edit and admin of users include the resources', async () => {
     const rolesOf = (text: string) =>
-      renderedObjects(text).filter(({ metadata }) => /-(view|edit)$/.test(metadata.name));
+      renderedObjects(text).filter(({ metadata }) => /engine-gateway-(view|edit)$/.test(metadata.name));
     const roles = rolesOf(await kustomize('base'));
     const ofChart = rolesOf(await template('gw', 'manifests/helm/engine-gateway', '-n', 'engine-gateway'));
     expect(roles).toHaveLength(2);
@@ -501,14 +502,18 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
     );
     const charts = [await chart(), await chart('--set', 'allNamespaces=true')];
     expect(base?.rights.length).toBeGreaterThan(4);
-    // Of all namespaces, their labels are read as well.
-    const ofNamespaces = '[["apiGroups",[""]],["resources",["namespaces"]],["verbs",["list","watch"]]]';
+    // Of all namespaces, their labels and tenants are read as well.
+    const ofNamespaces = [
+      '[["apiGroups",[""]],["resources",["namespaces"]],["verbs",["list","watch"]]]',
+      '[["apiGroups",["enginegateway.dev"]],["resources",["enginetenants"]],["verbs",["get","list","watch"]]]',
+      '[["apiGroups",["enginegateway.dev"]],["resources",["enginetenants/status"]],["verbs",["patch"]]]',
+    ];
     for (const each of [base, mysql, postgresql, all, ...charts]) {
       const isOfAll = each === all || each === charts[1];
       expect(each).toMatchObject({
         source: 'kubernetes',
         authentication: { kubernetes: {}, session: { secret: '${FILE:/etc/engine-gateway-secrets/session/secret}' } },
-        rights: isOfAll ? [...(base?.rights ?? []), ofNamespaces].sort() : base?.rights,
+        rights: isOfAll ? [...(base?.rights ?? []), ...ofNamespaces].sort() : base?.rights,
         podSecurity: {
           securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
           // Both replicas read the key of sessions from one Secret, as a file that follows it.
