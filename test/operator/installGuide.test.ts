@@ -6,12 +6,16 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse, stringify } from 'yaml';
 import { type SimulatedEngine, startSimulatedEngine } from '../../demo/simulatedEngine.ts';
+import { resourceKinds } from '../../src/kinds/registry.ts';
 import { requireComponent } from '../support/components.ts';
 import { type ControlPlane, controlPlaneAvailable, kubectlPath } from '../support/controlPlane.ts';
 import { postgresql } from '../support/databases.ts';
 import { type GatewayProcess, startGatewayWithFile } from '../support/gatewayProcess.ts';
+import { commandsOf } from '../support/guide.ts';
+import { crdChart } from '../support/helm.ts';
 import { kubeconfigText } from '../support/kubeconfig.ts';
 import { startPlane } from '../support/kubeRig.ts';
+import { manifest } from '../support/manifest.ts';
 import { mountSecrets } from '../support/mountedSecrets.ts';
 
 const run = promisify(execFile);
@@ -19,13 +23,6 @@ const NAMESPACE = 'engine-gateway';
 const helm = ['.cache/bin/helm', 'helm'].map((each) => (each.includes('/') ? resolve(each) : each));
 const helmPath = helm.find((each) => spawnSync(each, ['version']).status === 0);
 const helmAvailable = requireComponent('helm', helmPath !== undefined, 'go install helm.sh/helm/v3/cmd/helm@latest');
-
-/** Commands of the guide for a cluster, in order: each block of a section, line by line, here-documents as one. */
-function commandsOf(page: string): readonly string[] {
-  const section = page.slice(page.indexOf('## On a cluster'));
-  const blocks = [...section.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block = '']) => block);
-  return blocks.flatMap((block) => block.match(/^(?:.*<<'YAML'\n[\s\S]*?^YAML$|(?:.*\\\n)*.+$)/gm) ?? []);
-}
 
 interface Deployment {
   readonly spec: {
@@ -56,6 +53,7 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable || !postgresql.availabl
   let engines: readonly SimulatedEngine[];
   let gateway: GatewayProcess | undefined;
   let token = '';
+  const charts = { crds: '' };
 
   beforeAll(async () => {
     plane = await startPlane();
@@ -153,26 +151,53 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable || !postgresql.availabl
       .replace("password='the password'", `password='${settings.password ?? ''}'`)
       // No controller of namespaces runs here that would end it.
       .replace('delete namespace', 'delete --wait=false namespace')
+      .replace('engine-gateway-crds-0.1.0.tgz', charts.crds)
+      .replace('resources.yaml', join(folder, 'resources.yaml'))
       .replaceAll('http://localhost:8080', gateway?.url ?? 'no gateway runs');
 
-  test('leads from nothing to a routed query, and back', async () => {
-    const commands = commandsOf(await readFile('docs/install.md', 'utf8'));
-    expect(commands.length).toBeGreaterThan(15);
+  /** Runs the commands of a section. @returns the output of the command that contains a text */
+  const follow = async (page: string, heading: string): Promise<(part: string) => string> => {
     const outputs = new Map<string, string>();
-    for (const command of commands) {
+    for (const command of commandsOf(await readFile(page, 'utf8'), heading)) {
       const assignment = /^TOKEN=\$\((.*)\)$/.exec(command)?.[1];
-      if (command.includes(' rollout status ')) gateway = await runPod();
+      if (command.includes(' rollout status ')) {
+        await gateway?.stop();
+        gateway = await runPod();
+      }
       // The process listens on this machine itself.
       else if (command.includes(' port-forward ')) expect(gateway).toBeDefined();
       else if (assignment !== undefined) token = (await shell(assignment)).trim();
       else outputs.set(command, await shell(onThisMachine(command)));
     }
-    const output = (part: string): string => [...outputs].find(([command]) => command.includes(part))?.[1] ?? '';
+    return (part) => [...outputs].find(([command]) => command.includes(part))?.[1] ?? '';
+  };
+  const resources = async () => (await shell('kubectl get enginegateway -A -o name')).split('\n').sort();
+
+  test('leads from nothing to a routed query, by an upgrade of all kinds, and back', async () => {
+    charts.crds = await crdChart();
+    const output = await follow('docs/install.md', '## On a cluster');
     expect(output('get engineclusters,routingrules')).toMatch(/trino-etl .* etl /);
     const { infoUri } = JSON.parse(output('SELECT 1')) as { readonly infoUri: string };
     expect(infoUri).not.toBe('');
     expect(engines.map(({ queries }) => queries.length)).toEqual([0, 1]);
     expect(JSON.parse(output('/api/public/backends'))).toHaveLength(2);
     expect(output('get enginecluster trino-etl')).toContain('false');
+
+    const examples = resourceKinds.all.map(({ kind, example }) => manifest(kind, 'example', example));
+    await writeFile(join(folder, 'examples.json'), JSON.stringify({ apiVersion: 'v1', kind: 'List', items: examples }));
+    await shell(`kubectl -n ${NAMESPACE} apply -f ${join(folder, 'examples.json')}`);
+    const all = await resources();
+    expect(all.filter((name) => name.endsWith('/example'))).toHaveLength(resourceKinds.all.length);
+    await follow('docs/upgrades.md', '### From kubectl to the chart');
+    await follow('docs/upgrades.md', '## Order');
+    const backup = await readFile(join(folder, 'resources.yaml'), 'utf8');
+    for (const { kind } of resourceKinds.all) expect(backup).toContain(`\n  kind: ${kind}\n`);
+    await follow('docs/upgrades.md', '### From the chart to kubectl');
+    expect(await resources()).toEqual(all);
+
+    const removal = await follow('docs/install.md', '## Uninstall');
+    for (const { singular } of resourceKinds.all)
+      expect(removal('get enginegateway')).toContain(`${singular}.enginegateway.dev/example`);
+    expect(await shell('kubectl get crd -o name')).not.toContain('enginegateway.dev');
   });
 });
