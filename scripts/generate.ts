@@ -10,6 +10,7 @@ import { logsPage } from './logsPage.ts';
 import { metricsPage } from './metricsPage.ts';
 import { migrationPage } from './migrationPage.ts';
 import { nativeDependenciesPage } from './nativeDependenciesPage.ts';
+import { resourcesPage } from './resourcesPage.ts';
 import { roleFiles, userRoleFiles, withRoleRules, withUserRules } from './roleRules.ts';
 import { rulesLibraryPage } from './rulesLibraryPage.ts';
 
@@ -39,6 +40,7 @@ const files: readonly GeneratedFile[] = [
   { path: 'docs/logs.md', content: logsPage },
   { path: 'docs/metrics.md', content: metricsPage },
   { path: 'docs/migration.md', content: migrationPage },
+  { path: 'docs/reference/resources.md', content: resourcesPage },
   { path: 'docs/rules-library.md', content: rulesLibraryPage },
   { path: 'docs/native-dependencies.md', content: nativeDependenciesPage },
   { path: 'package-lock.json', content: lockWithoutEngines },

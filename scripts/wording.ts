@@ -8,8 +8,8 @@ interface Wording {
   readonly files?: RegExp;
 }
 
-/** Sources, docs and the README. */
-const PROSE = /^(?:src\/.*\.tsx?|docs\/.*\.md|README\.md)$/;
+/** Sources, docs and the README. The reference consists of texts of the sources. */
+const PROSE = /^(?:src\/.*\.tsx?|docs\/(?!reference\/).*\.md|README\.md)$/;
 const SOURCES = /^src\/.*\.tsx?$/;
 /** All text except fixtures, data, and files that contain the words as data. */
 const EVERYWHERE =
