@@ -4,8 +4,8 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { parse } from 'yaml';
 import { resourceKinds } from '../../src/kinds/registry.ts';
 import { requireComponent } from '../support/components.ts';
-import { type ControlPlane, controlPlaneAvailable, sharedControlPlane } from '../support/controlPlane.ts';
-import { clusterManifest, type KubeRig, kubeRig } from '../support/kubeRig.ts';
+import { type ControlPlane, controlPlaneAvailable } from '../support/controlPlane.ts';
+import { clusterManifest, type KubeRig, kubeRig, startPlane } from '../support/kubeRig.ts';
 import { manifest } from '../support/manifest.ts';
 
 const luaAvailable = requireComponent(
@@ -148,8 +148,9 @@ describe.skipIf(!luaAvailable || !controlPlaneAvailable)('the actions of Argo CD
   let plane: ControlPlane;
   let rig: KubeRig;
   beforeAll(async () => {
-    plane = await sharedControlPlane();
-    rig = await kubeRig(plane);
+    // Tenants are read with all namespaces, where gateways of other tests would disturb.
+    plane = await startPlane();
+    rig = await kubeRig(plane, { allNamespaces: true });
     await rig.startOperator();
   });
   afterAll(async () => {
@@ -215,7 +216,7 @@ describe.skipIf(!luaAvailable || !controlPlaneAvailable)('the actions of Argo CD
       .filter(({ kind }) => kind !== 'EngineCluster')
       .map(({ kind, example }) => [kind, example] as const),
   )('suspend and resume a %s, as kstatus sees it', async (kind, example) => {
-    await rig.apply('argocd-controller', manifest(kind, 'a', example));
+    await rig.kubectl(['apply', '--server-side', '-f', '-'], manifest(kind, 'a', example));
     // References of examples lead nowhere here.
     await becomes(/^(Healthy|Progressing|Degraded): (?!Waiting)/, ['suspend'], kind);
     await run('suspend', kind);
