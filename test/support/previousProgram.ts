@@ -7,7 +7,7 @@ import { API_VERSION } from '../../src/model/resource.ts';
 const project = resolve(import.meta.dirname, '../..');
 
 /** The last commit of the previous minor version; until there is a release, the one before the last change of the CRDs. */
-const PREVIOUS = 'e58feabd1ea8de20ad18037ccd09338cf63facaf';
+const PREVIOUS = 'aeeb9e58bc11a907f33fc48c0e8985e17fcb7a51';
 
 const obstacle = obstacleOfPrevious();
 /**
