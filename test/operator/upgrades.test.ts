@@ -2,6 +2,7 @@ import { copyFile, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { parse } from 'yaml';
+import type { Explanation } from '../../src/api/responses/routing.ts';
 import { type ControlPlane, controlPlaneAvailable, startControlPlane } from '../support/controlPlane.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
 import { crdChart, helm, helmAvailable } from '../support/helm.ts';
@@ -67,6 +68,12 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('an upgrade', () => {
     rig.kubectl(['patch', 'ec', name, '--type=merge', '-p', '{"spec":{"gatewayClassName":"blue"}}']);
   const classOf = (name: string): Promise<string> =>
     rig.kubectl(['get', 'ec', name, '-o', 'jsonpath={.spec.gatewayClassName}']);
+  /** Stage in which the only rule is asked, by the explanation of a query; undefined: the first one. */
+  const stageAsked = async ({ url }: GatewayProcess): Promise<string | undefined> => {
+    const request = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"body":"SELECT 1"}' };
+    const { rules } = (await (await fetch(`${url}/api/explain`, request)).json()) as Pick<Explanation, 'rules'>;
+    return rules[0]?.stage;
+  };
   const leader = (): Promise<string> =>
     rig.kubectl(['get', 'lease', 'engine-gateway', '-o', 'jsonpath={.spec.holderIdentity}']);
 
@@ -74,15 +81,10 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('an upgrade', () => {
     'the previous program works with the new CRDs, but knows of no fields that came with them',
     async () => {
       const previous = await gateway('previous');
-      await rig.apply(
-        'kubectl',
-        clusterManifest('a'),
-        clusterManifest('b', { gatewayClassName: 'blue' }),
-        ruleManifest('r'),
-      );
+      await rig.apply('kubectl', clusterManifest('a'), ruleManifest('r', { stage: 'Final' }));
       await ready('ec/a', 'rr/r');
-      // It has the resources of every class.
-      await until(async () => expect(await routed(previous)).toContain('a'));
+      await until(async () => expect(await routed(previous)).toEqual(['a']));
+      expect(await stageAsked(previous)).toBeUndefined();
       expect((await add(previous.url, 'c')).status).toBe(200);
       await ready('ec/c');
     },
@@ -150,15 +152,17 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('an upgrade', () => {
       expect((await add(fresh.url, 'c')).status).toBe(200);
       await until(async () => expect(await routed(fresh)).toEqual(['a', 'b', 'c']));
       // What the CRD does not have yet is dropped by the API server.
-      await setClass('a');
-      expect(await classOf('a')).toBe('');
+      const setStage = ['patch', 'rr', 'r', '--type=merge', '-p', '{"spec":{"stage":"Final"}}'];
+      const stage = ['get', 'rr', 'r', '-o', 'jsonpath={.spec.stage}'];
+      await rig.kubectl(setStage);
+      expect(await rig.kubectl(stage)).toBe('');
       await rig.kubectl(['apply', '--server-side', '--force-conflicts', '-f', 'crds/']);
       await until(async () => {
-        await setClass('a');
-        expect(await classOf('a')).toBe('blue');
+        await rig.kubectl(setStage);
+        expect(await rig.kubectl(stage)).toBe('Final');
       });
-      await until(async () => expect(await routed(fresh)).toEqual(['b', 'c']));
-      await ready('ec/b', 'ec/c', 'rr/r');
+      await until(async () => expect(await stageAsked(fresh)).toBe('final'));
+      await ready('ec/a', 'ec/b', 'ec/c', 'rr/r');
     },
   );
 
