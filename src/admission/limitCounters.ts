@@ -113,7 +113,8 @@ export class LimitCounters {
   #timerAt = Number.POSITIVE_INFINITY;
   #isAway = false;
   #awaySince = 0;
-  #isEnabled = false;
+  /** Until the limits are known, every end may release a slot. */
+  #isEnabled = true;
   #isUsed = false;
   #isStopped = false;
   #onChange: (isRelease: boolean) => void = () => {};
