@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
@@ -511,9 +511,9 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
     ];
     for (const each of [base, mysql, postgresql, all, ...charts]) {
       const isOfAll = each === all || each === charts[1];
-      // The chart has no ClusterRole for authors of tenants.
+      // The chart has a ClusterRole for authors of tenants where there are any.
       const own = (base?.rights ?? []).filter(
-        (right) => !charts.some((chart) => chart === each) || !/enginetenants.*deletecollection/.test(right),
+        (right) => each !== charts[0] || !/enginetenants.*deletecollection/.test(right),
       );
       expect(each).toMatchObject({
         source: 'kubernetes',
@@ -671,7 +671,13 @@ describe.skipIf(!controlPlaneAvailable || !helmAvailable)('packaging on a real A
   });
 
   test('samples and resources of the demo are valid together', async () => {
-    const outcome = await runProgram(['validate', 'manifests/samples', 'manifests/demo']);
+    // Names of the sample for teams are complete once Kustomize has made them (`teams.test.ts`).
+    const samples = readdirSync('manifests/samples').filter((name) => name !== 'teams');
+    const outcome = await runProgram([
+      'validate',
+      ...samples.map((name) => `manifests/samples/${name}`),
+      'manifests/demo',
+    ]);
     expect(outcome).toMatchObject({ code: 0, stdout: expect.stringContaining('no mistakes') });
   });
 
