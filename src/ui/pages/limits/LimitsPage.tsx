@@ -144,7 +144,12 @@ function matchText({ type, value }: StringMatch): string {
 }
 
 function What({ limit }: { readonly limit: LimitState }) {
-  if (isInvalid(limit)) return <code>{JSON.stringify(limit.spec)}</code>;
+  if (isInvalid(limit))
+    return (
+      <Text size="sm" className={classes.what ?? ''}>
+        {JSON.stringify(limit.spec)}
+      </Text>
+    );
   const { match, per, maxRunningQueries, maxQueuedQueries, rate, message } = limitSpecOf(limit);
   const { everyone: _everyone, ...lists } = match;
   const whom = Object.entries(lists).map(
