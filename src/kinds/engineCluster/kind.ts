@@ -1,4 +1,4 @@
-import { isRecord } from '../../model/record.ts';
+import { areAlike, isRecord } from '../../model/record.ts';
 import { ACTIVE_ANNOTATION, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
 import type { AdmissionCounts } from '../../routing/admissionCounts.ts';
@@ -189,6 +189,11 @@ function withRows(
   return [...routable, ...rows.filter((row) => !claimed.has(row.name)).map(rowCluster)];
 }
 
+/** Number of names that the condition `SharedURL` lists. */
+const LISTED_NAMES = 10;
+/** Outcomes with the names of other clusters of their URL, by those without. */
+const sharing = new WeakMap<ClusterOutcome, ClusterOutcome>();
+
 /** Adds the names of clusters with one URL to their outcomes. */
 function withSameUrls(
   outcomes: ReadonlyMap<string, ClusterOutcome>,
@@ -196,14 +201,33 @@ function withSameUrls(
 ): ReadonlyMap<string, ClusterOutcome> {
   const byUrl = Map.groupBy(clusters, ({ proxyTo }) => proxyTo);
   if (byUrl.size === clusters.length) return outcomes;
+  // As many as are listed, one that shows that there are more, and its own: thousands of clusters may have one URL.
+  const firstOf = new Map(
+    [...byUrl].map(([url, all]) => [
+      url,
+      all
+        .map(({ name }) => name)
+        .toSorted()
+        .slice(0, LISTED_NAMES + 2),
+    ]),
+  );
   return new Map(
     [...outcomes].map(([key, outcome]) => {
       const { routable, registryName } = outcome;
-      const all = routable === null ? [] : (byUrl.get(routable.proxyTo) ?? []);
-      const sameUrl = all.map(({ name }) => name).filter((name) => name !== registryName);
-      return [key, sameUrl.length === 0 ? outcome : { ...outcome, sameUrl: sameUrl.toSorted() }];
+      const names = routable === null ? [] : (firstOf.get(routable.proxyTo) ?? []);
+      const sameUrl = names.filter((name) => name !== registryName).slice(0, LISTED_NAMES + 1);
+      return [key, sameUrl.length === 0 ? outcome : sharingOutcome(outcome, sameUrl)];
     }),
   );
+}
+
+/** The same object as before while nothing changed. */
+function sharingOutcome(outcome: ClusterOutcome, sameUrl: readonly string[]): ClusterOutcome {
+  const known = sharing.get(outcome);
+  if (known?.sameUrl !== undefined && areAlike(known.sameUrl, sameUrl)) return known;
+  const changed = { ...outcome, sameUrl };
+  sharing.set(outcome, changed);
+  return changed;
 }
 
 /** The status of a cluster by the routing table and what the data plane found. Pure. */
@@ -237,8 +261,8 @@ function engineFields(entry: ClusterEntry | null, counts: AdmissionCounts): Read
 }
 
 function shared(names: readonly string[]): State {
-  const listed = names.slice(0, 10).join(', ');
-  const message = `the same URL is that of ${listed}${names.length > 10 ? ', …' : ''}: the history may name the wrong one, and queries count on each; give each cluster another URL, or delete the others`;
+  const listed = names.slice(0, LISTED_NAMES).join(', ');
+  const message = `the same URL is that of ${listed}${names.length > LISTED_NAMES ? ', …' : ''}: the history may name the wrong one, and queries count on each; give each cluster another URL, or delete the others`;
   return conditionState('True', 'SharedURL', message);
 }
 
