@@ -192,7 +192,7 @@ function withRows(
 /** Number of names that the condition `SharedURL` lists. */
 const LISTED_NAMES = 10;
 /** Outcomes with the names of other clusters of their URL, by those without. */
-const sharing = new WeakMap<ClusterOutcome, ClusterOutcome>();
+const withNames = new WeakMap<ClusterOutcome, ClusterOutcome>();
 
 /** Adds the names of clusters with one URL to their outcomes. */
 function withSameUrls(
@@ -216,17 +216,17 @@ function withSameUrls(
       const { routable, registryName } = outcome;
       const names = routable === null ? [] : (firstOf.get(routable.proxyTo) ?? []);
       const sameUrl = names.filter((name) => name !== registryName).slice(0, LISTED_NAMES + 1);
-      return [key, sameUrl.length === 0 ? outcome : sharingOutcome(outcome, sameUrl)];
+      return [key, sameUrl.length === 0 ? outcome : outcomeOfSharedUrl(outcome, sameUrl)];
     }),
   );
 }
 
 /** The same object as before while nothing changed. */
-function sharingOutcome(outcome: ClusterOutcome, sameUrl: readonly string[]): ClusterOutcome {
-  const known = sharing.get(outcome);
-  if (known?.sameUrl !== undefined && areAlike(known.sameUrl, sameUrl)) return known;
+function outcomeOfSharedUrl(outcome: ClusterOutcome, sameUrl: readonly string[]): ClusterOutcome {
+  const before = withNames.get(outcome);
+  if (before?.sameUrl !== undefined && areAlike(before.sameUrl, sameUrl)) return before;
   const changed = { ...outcome, sameUrl };
-  sharing.set(outcome, changed);
+  withNames.set(outcome, changed);
   return changed;
 }
 
