@@ -100,9 +100,9 @@ async function waitUntilReady(base: string, gateway: ManagedProcess, data: strin
 async function run(): Promise<number> {
   const options = readOptions();
   await requirePort(options.host, options.port);
-  const enginePorts = await chooseEnginePorts(options.port, options.enginePorts);
   // `npm ci` has built it; this is for sources that changed since.
   execFileSync(process.execPath, ['scripts/buildUi.ts', '--if-stale'], { stdio: 'inherit' });
+  const enginePorts = await chooseEnginePorts(options.port, options.enginePorts);
   // Demos on other ports, and gateways that run from this folder, have other files.
   const data = `demo/data/${options.port}`;
   const copied = await copyManifests('manifests/demo', `${data}/manifests`);
