@@ -33,15 +33,15 @@ interface AdmissionReview {
 /**
  * Creates the server of the validating admission webhook (docs/resources.md#the-admission-webhook). It is not authenticated and only
  * reads: bodies, connections, waiting reviews and their time are bounded (docs/security.md).
- * @param refusal the reason that a resource would not be accepted, or null
+ * @param rejection the reason that a resource would not be accepted, or null
  */
-export function admissionWebhook(refusal: (resource: Resource) => string | null, logger: Logger): Server {
+export function admissionWebhook(rejection: (resource: Resource) => string | null, logger: Logger): Server {
   let pending = 0;
   let turn: Promise<unknown> = Promise.resolve();
   const review = (text: string) => {
     const { request } = JSON.parse(text) as AdmissionReview;
     const resource = declaredBy(request);
-    const message = resource === null ? null : refusal(resource);
+    const message = resource === null ? null : rejection(resource);
     const status = message === null ? {} : { status: { code: 422, reason: 'Invalid', message } };
     const response = { uid: request.uid, allowed: message === null, ...status };
     return { apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', response };

@@ -8,8 +8,8 @@ import { ENGINE_CLUSTER } from '../kinds/engineCluster/spec.ts';
 import { ENGINE_TENANT } from '../kinds/engineTenant/spec.ts';
 import type { ProgramSettings, RoutingDraft } from '../kinds/kindProgram.ts';
 import { QUERY_LIMIT } from '../kinds/queryLimit/spec.ts';
-import { refusalOf } from '../kinds/refusals.ts';
 import { resourceKinds } from '../kinds/registry.ts';
+import { rejectionBy } from '../kinds/resourceKind.ts';
 import { ROUTING_GROUP } from '../kinds/routingGroup/spec.ts';
 import { ROUTING_RULE } from '../kinds/routingRule/spec.ts';
 import { noServices, unreadServices } from '../kinds/serviceLookup.ts';
@@ -246,7 +246,7 @@ function refusalFindings(places: readonly NamedPlace[], settings: ValidateSettin
     const program = programSettings(settings);
     return resourceKinds.all.flatMap((kind) =>
       [...kind.program(program).refresh(resources.get(kind.kind) ?? [], draft)].flatMap(([key, outcome]) => {
-        const { reason = '', message = '' } = refusalOf(kind, outcome) ?? {};
+        const { reason = '', message = '' } = rejectionBy(kind, outcome) ?? {};
         const place = byKey.get(key);
         if (place === undefined || reason === '' || !reported.test(reason)) return [];
         const field = /^spec[\w.[\]]*/.exec(message)?.[0];

@@ -1,13 +1,17 @@
 import type { Static, TSchema } from 'typebox';
 import { type CelRule, rulesOf } from '../model/cel.ts';
+import type { ConditionDraft } from '../model/condition.ts';
 import type { Problem } from '../model/errors.ts';
 import type { GroupsFile } from '../model/groupsFile/storedGroups.ts';
 import { isRecord } from '../model/record.ts';
 import type { Kind, Resource } from '../model/resource.ts';
 import { compileCheck } from '../model/validation.ts';
+import { noCounts } from '../routing/admissionCounts.ts';
+import { emptyTable } from '../routing/routingTable.ts';
 import type { TextPlace } from '../rules/compile/definition.ts';
 import type { CompileContext } from '../rules/language/scope.ts';
 import type { BackendRow } from '../store/store.ts';
+import { DataPlaneFindings } from './dataPlaneFindings.ts';
 import type { KindProgram, ProgramSettings } from './kindProgram.ts';
 import type { ResourceOutcome, StatusDraft, StatusView } from './outcome.ts';
 
@@ -227,4 +231,13 @@ export interface ManifestFinding {
   readonly message: string;
   /** A field such as `spec.proxyTo`, or a place in the file. */
   readonly at: string | { readonly line: number; readonly column: number };
+}
+
+/** The reason that a resource is not accepted until a user changes it, as its status has it (condition `Stalled`). */
+export function rejectionBy(kind: ResourceKind, outcome: ResourceOutcome): ConditionDraft | undefined {
+  const view = {
+    ...{ stored: { stored: true, reason: '' }, table: emptyTable, findings: new DataPlaneFindings() },
+    ...{ counts: noCounts, targets: () => null },
+  };
+  return kind.status(outcome, view).conditions.find(({ type }) => type === 'Stalled');
 }

@@ -11,7 +11,7 @@ export async function openWebhook({ config, logger, onClose }: GatewayContext, {
   const { enabled, port, name } = config.resources.webhook;
   const { webhook, controller } = operator;
   if (!enabled || webhook === undefined) return;
-  const server = admissionWebhook((resource) => controller.refusal(resource), logger);
+  const server = admissionWebhook((resource) => controller.rejection(resource), logger);
   const { followWebhookCertificate } = await import('../../operator/webhook/webhookCertificate.ts');
   onClose(followWebhookCertificate(webhook, name, (cert, key) => server.setSecureContext({ cert, key })));
   const [address] = listenAddresses(config.server.address);

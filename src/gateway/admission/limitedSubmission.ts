@@ -16,7 +16,7 @@ import {
 } from './limitDemands.ts';
 import type { LimitedAdmission } from './limitedAdmission.ts';
 
-/** A submission that limits apply to: its slots, its place in the queue, and what is said about its wait. */
+/** A submission that limits apply to: its slots, its place in the queue, and the reason of its wait. */
 export class LimitedSubmission implements QuerySlots, WaitPlace {
   readonly group: string;
   readonly flow: string;

@@ -237,10 +237,10 @@ export class Controller {
   }
 
   /** The reason that a resource would not be accepted if it were declared now, as its status states it; null: none is known. */
-  refusal(resource: Resource): string | null {
+  rejection(resource: Resource): string | null {
     const isOwn = this.isFromSource && this.#options.source.selects(resource);
-    const refusal = isOwn ? this.#state.refusal(resource) : undefined;
-    return refusal === undefined ? null : `${refusal.reason}: ${refusal.message}`;
+    const rejection = isOwn ? this.#state.rejection(resource) : undefined;
+    return rejection === undefined ? null : `${rejection.reason}: ${rejection.message}`;
   }
 
   /** Mistakes of the rules file and reports on all rules as last compiled; null before the first time. */

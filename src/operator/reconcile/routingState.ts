@@ -1,8 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { KindProgram, RoutingDraft } from '../../kinds/kindProgram.ts';
 import { isSameOutcome, type ResourceOutcome } from '../../kinds/outcome.ts';
-import { refusalOf } from '../../kinds/refusals.ts';
-import type { ResourceKind } from '../../kinds/resourceKind.ts';
+import { type ResourceKind, rejectionBy } from '../../kinds/resourceKind.ts';
 import { unreadServices } from '../../kinds/serviceLookup.ts';
 import type { ConditionDraft } from '../../model/condition.ts';
 import { areAlike } from '../../model/record.ts';
@@ -84,7 +83,7 @@ export class RoutingState {
   }
 
   /** The reason that a resource would not be accepted if it were declared now; undefined: none is known. Changes nothing. */
-  refusal(resource: Resource): ConditionDraft | undefined {
+  rejection(resource: Resource): ConditionDraft | undefined {
     const { kinds, source, services, compiler } = this.#options;
     const kind = kinds.of(resource.kind);
     const [key, name] = [keyTextOf(resource), registryNameOf(resource)];
@@ -99,7 +98,7 @@ export class RoutingState {
       ...{ clusters: this.#clusters, admission: this.#admission, rules: null },
     };
     const outcome = program.refresh([...source.list(kind.kind).filter(isOther), resource], draft).get(key);
-    return outcome === undefined ? undefined : refusalOf(kind, outcome);
+    return outcome === undefined ? undefined : rejectionBy(kind, outcome);
   }
 
   /** Outcomes of a kind: the same list while they are the same objects. */

@@ -90,7 +90,7 @@ export function followWebhookCertificate(
     return current;
   };
   /** Never rejects. */
-  const look = async (): Promise<void> => {
+  const refresh = async (): Promise<void> => {
     try {
       const { data } = await api.readObject('Secret', namespace, name);
       const { 'tls.crt': cert = '', 'tls.key': key = '' } = leadership.isLeader ? await maintain(data) : data;
@@ -100,16 +100,16 @@ export function followWebhookCertificate(
       logger.warn({ name, reason: kubeReason(error) }, 'webhook certificate unavailable');
     }
   };
-  let turn = look();
+  let refreshed = refresh();
   const request = () => {
-    turn = turn.then(look);
+    refreshed = refreshed.then(refresh);
   };
   const timer = setInterval(request, REFRESH_MS);
   const ended = leadership.onChange(request);
   return () => {
     clearInterval(timer);
     ended();
-    return turn;
+    return refreshed;
   };
 }
 
