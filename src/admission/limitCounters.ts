@@ -17,6 +17,8 @@ const MAX_BATCH = 200;
 /** Delay of ends, to batch several; queries that wait get the slots sooner than their clients ask again. */
 const END_DELAY_MS = 10;
 const RETRY_MS = 500;
+/** Delays of the attempts to find the row of an ended query: the replica that sent the query may still be binding it. */
+const END_RETRIES_MS = [50, 250, 1_000];
 /** Rows of this replica's own slots are renewed so often; others are removed after UNBOUND_MS. */
 const RENEWAL_MS = 10_000;
 const SEEN_MS = 30_000;
@@ -71,13 +73,19 @@ interface Pending {
   readonly slot: Slot | null;
 }
 
+interface QueryEnd {
+  readonly endsTransaction: boolean;
+  /** Statements that found no row of it. */
+  readonly attempts: number;
+}
+
 /** Work for the next group of statements. */
 interface Work {
   readonly pending: readonly Pending[];
   readonly bindings: ReadonlySet<Slot>;
   readonly transactions: ReadonlyMap<string, string>;
-  /** Ended queries; true if they ended their transaction. */
-  readonly ends: ReadonlyMap<string, boolean>;
+  /** Ended queries. */
+  readonly ends: ReadonlyMap<string, QueryEnd>;
   readonly released: ReadonlySet<Slot>;
 }
 
@@ -98,11 +106,8 @@ export class LimitCounters {
   #pending: Pending[] = [];
   #bindings = new Set<Slot>();
   #transactions = new Map<string, string>();
-  #ends = new Map<string, boolean>();
+  #ends = new Map<string, QueryEnd>();
   #released = new Set<Slot>();
-  /** Ends without a row: its binding may be on the way. */
-  #missed = new Map<string, boolean>();
-  #retried = new Map<string, boolean>();
   /** Slots without a query, and places in the queue: renewed by this replica. */
   readonly #ownSlots = new Set<Slot>();
   /** Slots by query, to release them without the database. */
@@ -247,8 +252,7 @@ export class LimitCounters {
     this.#bound.delete(queryId);
     if (slot === undefined && !this.#isEnabled) return;
     if (slot !== undefined) this.#ownSlots.delete(slot);
-    if (this.#ends.size >= MAX_REMEMBERED) return;
-    this.#ends.set(queryId, endsTransaction || (this.#ends.get(queryId) ?? false));
+    this.#addEnd(queryId, { endsTransaction, attempts: 0 });
     this.#schedule(END_DELAY_MS);
   }
 
@@ -303,10 +307,6 @@ export class LimitCounters {
     if (!this.#isUsed && this.#ownSlots.size + this.#bound.size === 0) return;
     const now = this.#clock.monotonic();
     try {
-      for (const [queryId, ends] of this.#retried) this.#ends.set(queryId, ends);
-      this.#retried = this.#missed;
-      this.#missed = new Map();
-      if (this.#ends.size > 0) this.#schedule(0);
       if (this.#isAway) await this.#repository.counters(['']);
       else this.#forgetUntil(now - REMEMBERED_MS);
       if (now >= this.#renewAt) {
@@ -408,9 +408,9 @@ export class LimitCounters {
     for (const [queryId, transactionId] of transactions) await this.#repository.attach(queryId, transactionId);
     const rows = ends.size === 0 ? [] : await this.#repository.ofQueries([...ends.keys()]);
     const ids = new Set(rows.map(({ queryId }) => queryId));
-    for (const [queryId, endsTransaction] of ends) if (!ids.has(queryId)) this.#missed.set(queryId, endsTransaction);
+    this.#retry([...ends].filter(([queryId]) => !ids.has(queryId)));
     const keeps = ({ transactionId, queryId }: RunningSlot) =>
-      transactionId !== null && ends.get(queryId ?? '') !== true;
+      transactionId !== null && ends.get(queryId ?? '')?.endsTransaction !== true;
     const idle = rows.filter(keeps).map(({ slotId }) => slotId);
     if (idle.length > 0) await this.#repository.idle(idle);
     const removed = [
@@ -440,6 +440,24 @@ export class LimitCounters {
     for (const [index, each] of pending.entries())
       this.#settle(each, decisions[index] as Decision, slots[index] ?? null);
     this.#onChange(removed.length > 0);
+  }
+
+  #addEnd(queryId: string, { endsTransaction, attempts }: QueryEnd): void {
+    const earlier = this.#ends.get(queryId);
+    if (earlier === undefined && this.#ends.size >= MAX_REMEMBERED) return;
+    this.#ends.set(queryId, { endsTransaction: endsTransaction || earlier?.endsTransaction === true, attempts });
+  }
+
+  /** Tries again to release what ended before its row was found; most of it never had one. */
+  #retry(all: readonly (readonly [queryId: string, end: QueryEnd])[]): void {
+    for (const [attempts, delay] of END_RETRIES_MS.entries()) {
+      const ends = all.filter(([, end]) => end.attempts === attempts);
+      if (ends.length === 0) continue;
+      setTimeout(() => {
+        for (const [queryId, end] of ends) this.#addEnd(queryId, { ...end, attempts: attempts + 1 });
+        this.#schedule(0);
+      }, delay).unref();
+    }
   }
 
   async #bindAll(bindings: ReadonlySet<Slot>): Promise<void> {
@@ -501,7 +519,7 @@ export class LimitCounters {
     for (const slot of bindings) this.#bindings.add(slot);
     for (const slot of released) this.#released.add(slot);
     for (const [queryId, id] of transactions) this.#transactions.set(queryId, id);
-    for (const [queryId, isOver] of ends) this.#ends.set(queryId, isOver || (this.#ends.get(queryId) ?? false));
+    for (const [queryId, end] of ends) this.#addEnd(queryId, end);
     for (const each of pending) {
       if (each.slot !== null) {
         if (!each.slot.isReleased) this.#recordLater(each.slot);

@@ -38,6 +38,8 @@ for (const family of databases) {
     let store: KnexStore;
     let replicas = 0;
     let failing = () => false;
+    /** Queries whose rows were looked for, by statement. */
+    let sought: string[][] = [];
     const open: LimitCounters[] = [];
 
     beforeAll(async () => {
@@ -61,6 +63,7 @@ for (const family of databases) {
           const value = Reflect.get(target, name) as unknown;
           if (typeof value !== 'function') return value;
           return async (...parameters: unknown[]) => {
+            if (name === 'ofQueries') sought.push(parameters[0] as string[]);
             const result: unknown = await value.apply(target, parameters);
             if (failing()) throw new GatewayError('EG_DATABASE_UNAVAILABLE', 'the response is lost');
             return result;
@@ -225,6 +228,23 @@ for (const family of databases) {
       };
       await until(isOver, 'the transaction to end');
       expect(await inUse()).toEqual({});
+    });
+
+    it('look four times for the slot of an ended query, which its replica may still be binding', async () => {
+      sought = [];
+      const one = replica();
+      const other = replica();
+      const { slot } = await one.acquire(acquisition(['cluster:a']));
+      other.ended('bound_later');
+      other.ended('without_slot');
+      await until(() => sought.length > 0, 'the first attempt');
+      slot?.bind('bound_later', 'a');
+      await until(() => sought.filter((ids) => ids.includes('without_slot')).length === 4, 'four attempts');
+      expect(await inUse()).toEqual({});
+      for (let second = 0; second < 3; second++) await maintain(other);
+      other.ended('last');
+      await until(() => sought.some((ids) => ids.includes('last')), 'the next end');
+      expect(sought.filter((ids) => ids.includes('without_slot'))).toHaveLength(4);
     });
 
     it('count alone while the database is unavailable, and write that down later', async () => {
