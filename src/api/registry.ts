@@ -41,6 +41,12 @@ export function unknownCluster(name: string): GatewayError {
   return notFound(`There is no cluster named ${JSON.stringify(name)}.`, 'name');
 }
 
+/** The object of a call that stores a cluster: of one that adds it the new resource, else the cluster that the body names. */
+function nameOf(operation: 'add' | 'update') {
+  if (operation === 'add') return { options: ofNamespace };
+  return { named: ({ body }: Call<unknown, unknown, RegistryCluster>) => body.name };
+}
+
 const Health = Type.Union([Type.Literal('PENDING'), Type.Literal('HEALTHY'), Type.Literal('UNHEALTHY')]);
 const clusters = Type.Array(reference(RegistryCluster));
 
@@ -86,7 +92,7 @@ export function registryRoutes(api: ApiContext): void {
       returns: ['The cluster as it is stored.', reference(RegistryCluster)],
       responses: { 202: content(pending, reference(RegistryCluster)) },
       errors: [403, 409, 422, 503],
-      ...(operation === 'add' ? { options: ofNamespace } : {}),
+      ...nameOf(operation),
       handle: (call) => writes.store(operation, call, call.body),
     });
   }
@@ -105,6 +111,7 @@ export function registryRoutes(api: ApiContext): void {
       },
     },
     rawBody: { content: { 'text/plain': { schema: Type.String({ minLength: 1 }) } } },
+    named: ({ request }) => nameToDelete(request.body as Buffer | undefined, registry),
     handle: async (call) => {
       const body = call.request.body as Buffer | undefined;
       // The reference deletes nothing then.
@@ -286,10 +293,11 @@ export function backendRoutes(api: ApiContext): void {
   ] as const) {
     route('POST', `/webapp/${name}`, {
       summary,
-      query: Force,
+      query: Creation,
       body: checkedBody(reference(RegistryClusterInput), clusterParser(names)),
       returns: ['The cluster as it is stored.', reference(RegistryCluster)],
       errors,
+      ...nameOf(operation),
       handle: (call) => writes.store(operation, call, call.body),
     });
   }
@@ -300,6 +308,7 @@ export function backendRoutes(api: ApiContext): void {
     body: checkedBody(ByName, compileCheck(names.isReference ? ByOptionalName : ByName)),
     returns: ['True.', Type.Literal(true)],
     errors,
+    named: ({ body: { name } }) => name ?? '',
     handle: async (call) => {
       const { name } = call.body as { readonly name?: string | null };
       if (typeof name === 'string' && name !== '') await writes.delete(call, name);

@@ -46,6 +46,8 @@ export interface Route<Params extends TSchema, Query extends TSchema, Body> {
   /** True if responses have an ETag. */
   readonly hasTag?: boolean;
   readonly options?: Pick<RouteOptions, 'config' | 'exposeHeadRoute' | 'onRequest'>;
+  /** Name of the object of the call, in the body: rights in its namespace suffice. */
+  readonly named?: (call: Call<Static<Params>, Static<Query>, Body>) => string;
   /** Returns the body of the response, or the reply if that was sent. */
   handle(call: Call<Static<Params>, Static<Query>, Body>): unknown;
 }
@@ -86,6 +88,7 @@ export function routes({ app, names, logger }: ApiContext, tag: string, form: Ro
     };
     app.route({
       ...route.options,
+      ...(route.named === undefined ? {} : { config: { inNamespace: 'body' } as const }),
       method,
       url,
       schema: {
@@ -100,10 +103,12 @@ export function routes({ app, names, logger }: ApiContext, tag: string, form: Ro
       ...(isEnveloped ? { errorHandler: errors } : {}),
       ...(hasTag ? { onSend: revalidate } : {}),
       handler: async (request, reply) => {
-        const value = await route.handle({
+        const call = {
           ...{ request, reply, params: request.params as never, query: request.query as never },
           body: body === undefined ? (undefined as never) : bodyOf(request, body, form, names),
-        });
+        };
+        if (route.named !== undefined) await request.requireObject?.(route.named(call));
+        const value = await route.handle(call);
         if (value === reply) return reply;
         return isEnveloped ? succeed(reply, value) : reply.send(value);
       },

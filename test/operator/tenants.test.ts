@@ -279,7 +279,25 @@ describe.skipIf(!controlPlaneAvailable)('two teams on a real API server', () => 
       });
       expect((await add('?namespace=north', cluster('north-5', 'south'))).status).toBe(422);
       expect((await add('?namespace=north', cluster('north-5'))).status).toBe(200);
-      expect(operator.source.get({ kind: 'EngineCluster', namespace: 'north', name: 'north-5' })).not.toBeNull();
+      const stored = (name: string) => operator.source.get({ kind: 'EngineCluster', namespace: 'north', name });
+      expect(stored('north-5')).not.toBeNull();
+      const update = (query: string, body: object) =>
+        call('north', 'POST', `/gateway/backend/modify/update${query}`, body);
+      const moved = { ...cluster('north-5'), externalUrl: 'http://elsewhere.example:8080' };
+      expect(await update('', moved)).toMatchObject({ status: 200, json: { externalUrl: moved.externalUrl } });
+      expect((await update('', cluster('north-5', 'south'))).status).toBe(422);
+      expect((await update('', cluster('south-1', 'north'))).status).toBe(403);
+      expect((await update('?namespace=north', cluster('south-1', 'north'))).status).toBe(403);
+      expect((await update('', cluster('north-6'))).status).toBe(403);
+      expect((await update('?namespace=north', cluster('north-6'))).status).toBe(200);
+      const remove = (team: string, path: string, name: string) => call(team, 'POST', path, { name });
+      for (const path of ['/gateway/backend/modify/delete', '/webapp/deleteBackend']) {
+        const name = path.startsWith('/webapp') ? 'north-6' : 'north-5';
+        expect((await remove('south', path, name)).status).toBe(403);
+        expect(stored(name)).not.toBeNull();
+        expect((await remove('north', path, name)).status).toBe(200);
+        expect(stored(name)).toBeNull();
+      }
       const limit = { match: { everyone: true }, per: 'User', maxRunningQueries: 1 };
       expect((await call('north', 'PUT', '/api/limits/north/own', limit)).status).toBe(200);
       expect((await call('north', 'PUT', '/api/limits/south/own', limit)).status).toBe(403);

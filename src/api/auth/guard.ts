@@ -29,13 +29,15 @@ declare module 'fastify' {
     caller: Caller | null;
     /** Namespaces of the objects that the call may list; null: all. */
     namespaces: ReadonlySet<string> | null;
+    /** Rejects a call on an object that its body names, as it may not be made on every object; null: it may. */
+    requireObject: ((name: string) => Promise<void>) | null;
   }
   interface FastifyContextConfig {
     /**
-     * Rights in a namespace suffice: in that of the named object (`object`; a new one is in `?namespace=`), or in any, for a list that has
-     * only objects of such namespaces.
+     * Rights in a namespace suffice: in that of the object that the path (`object`) or the body (`body`) names, of a new one in
+     * `?namespace=`; or in any, for a list that has only objects of such namespaces.
      */
-    inNamespace?: 'object' | 'list';
+    inNamespace?: 'object' | 'body' | 'list';
   }
 }
 
@@ -54,6 +56,7 @@ export function guardRoutes(api: ApiContext): void {
 
   app.decorateRequest('caller', null);
   app.decorateRequest('namespaces', null);
+  app.decorateRequest('requireObject', null);
   app.addHook('onRoute', (route) => {
     const [method = 'GET'] = [route.method].flat();
     const access = accessOfRoute(table, method, route.url, route.config?.role);
@@ -84,7 +87,7 @@ export function guardRoutes(api: ApiContext): void {
     if (access === 'public') return;
     const caller = await authentication.callerOf(request, reply);
     request.caller = queryUser === null ? caller : withQueryUser(caller, queryUser);
-    if (!(await caller.permits(access))) request.namespaces = await permittedNamespaces(request, access, api);
+    if (!(await caller.permits(access))) await requireInNamespace(request, access, api);
     // Taking over fields of other managers is more than the registry's role (docs/gitops.md#who-owns-a-field).
     if (isForced(request)) await requireAccess(request, accessOfRole('ADMIN'));
     const url = request.routeOptions.url ?? '';
@@ -103,28 +106,32 @@ export async function requireAccess(request: FastifyRequest, access: Access): Pr
 }
 
 /**
- * Returns the namespaces in which the caller has the access of a call.
+ * Rejects a call unless its caller has the access in the namespaces of the call. Of an object that the body names
+ * that is known only after the body is read.
  * @throws GatewayError EG_FORBIDDEN unless it has the access in a namespace of a list, or in all namespaces of an object
  */
-async function permittedNamespaces(request: FastifyRequest, access: Access, { operator }: ApiContext) {
+async function requireInNamespace(request: FastifyRequest, access: Access, { operator }: ApiContext): Promise<void> {
   const caller = callerOf(request);
   const { inNamespace } = request.routeOptions.config;
-  const wanted = new Set<string>();
-  if (operator !== null && inNamespace === 'list')
-    for (const each of operator.controller.tenancy.namespaces) wanted.add(each);
-  if (operator !== null && inNamespace === 'object') {
-    const { name = '', namespace } = request.params as { readonly name?: string; readonly namespace?: string };
+  if (operator === null || inNamespace === undefined || caller.by !== 'kubernetes') throw accessError(caller, access);
+  const { controller } = operator;
+  const requireIn = async (wanted: Iterable<string>, isList: boolean) => {
+    const all = new Set(wanted);
+    const permitted = new Set<string>();
+    for (const each of all) if (await caller.permits(access, each)) permitted.add(each);
+    if (permitted.size === 0 || (!isList && permitted.size < all.size)) throw accessError(caller, access);
+    request.namespaces = permitted;
+  };
+  const requireObject = (name: string, namespace?: string) => {
     const { namespace: ofNew } = request.query as { readonly namespace?: string };
     const [{ resource } = { resource: '' }] = access.resources;
-    const present = namespace === undefined ? operator.controller.namespacesOf(resource, name) : [namespace];
-    for (const each of present) wanted.add(each);
-    if (wanted.size === 0 && ofNew !== undefined) wanted.add(ofNew);
-  }
-  const permitted = new Set<string>();
-  for (const each of wanted) if (await caller.permits(access, each)) permitted.add(each);
-  const isEnough = inNamespace === 'list' || permitted.size === wanted.size;
-  if (permitted.size === 0 || !isEnough) throw accessError(caller, access);
-  return permitted;
+    const present = namespace === undefined ? controller.namespacesOf(resource, name) : [namespace];
+    return requireIn(present.length === 0 && ofNew !== undefined ? [ofNew] : present, false);
+  };
+  const { name = '', namespace } = request.params as { readonly name?: string; readonly namespace?: string };
+  if (inNamespace === 'list') await requireIn(controller.tenancy.namespaces, true);
+  else if (inNamespace === 'object') await requireObject(name, namespace);
+  else request.requireObject = requireObject;
 }
 
 /** True if a list of the call has objects of a namespace. @param namespace absent: an object without a resource */
