@@ -5,8 +5,10 @@ import { type Kind, keyOf, keyTextOf, type Resource, type ResourceKey } from '..
 
 /** Deletions within this time count as one loss, in milliseconds. */
 const AT_ONCE_MS = 60_000;
-/** A deletion that may be the first of many is served after this time, in milliseconds. */
-const SETTLE_MS = 500;
+/** A deletion is served after this time without another one, in milliseconds: those of a deleted CRD come one by one. */
+const SETTLE_MS = 1000;
+/** A deletion is served after this time at most, in milliseconds. */
+const MAX_SETTLE_MS = 10_000;
 /** Names in the log and in responses. */
 const LISTED_NAMES = 20;
 /** Timers of more than 24 days begin immediately. */
@@ -73,6 +75,8 @@ export class DeletionGuard {
   #present: readonly Resource[] = [];
   /** With monotonic milliseconds. */
   readonly #missing = new Map<string, { readonly resource: Resource; readonly at: number }>();
+  /** Times of the last series of deletions: those since `since` are served until `until`, as they may be the first of many. */
+  #burst = { since: 0, until: 0 };
   /** Keys that were deleted through the gateway, and when: a source may show one for another moment, and lose it again. */
   readonly #deliberate = new Map<string, number>();
   /** By namespace. */
@@ -163,7 +167,10 @@ export class DeletionGuard {
     const present = byKey(this.#present);
     for (const [key, at] of this.#deliberate) if (now - at > AT_ONCE_MS) this.#deliberate.delete(key);
     for (const [key, resource] of byKey(before)) {
-      if (!present.has(key) && !this.#deliberate.has(key)) this.#missing.set(key, { resource, at: now });
+      if (present.has(key) || this.#deliberate.has(key)) continue;
+      this.#missing.set(key, { resource, at: now });
+      const since = now < this.#burst.until ? this.#burst.since : now;
+      this.#burst = { since, until: Math.min(now + SETTLE_MS, since + MAX_SETTLE_MS) };
     }
     for (const [key, { at, resource }] of this.#missing) {
       const isOver = now - at > AT_ONCE_MS && !this.#losses.has(resource.metadata.namespace);
@@ -221,11 +228,13 @@ export class DeletionGuard {
     const { enabled, minimum, confirmAfter } = settings;
     const now = clock.monotonic();
     // Fewer than could be a loss are served immediately.
-    const settleMs = enabled && this.#present.length + this.#missing.size >= minimum ? SETTLE_MS : 0;
+    const settles = enabled && this.#present.length + this.#missing.size >= minimum;
+    const settleMs = settles ? this.#burst.until - now : 0;
     let dueMs = Number.POSITIVE_INFINITY;
     const retained = [...this.#missing.values()].filter(({ resource, at }) => {
       const loss = this.#losses.get(resource.metadata.namespace);
-      const endMs = loss === undefined ? at + settleMs - now : loss.at + (confirmAfter ?? MAX_TIMER_MS) - now;
+      const restMs = at < this.#burst.since ? 0 : settleMs;
+      const endMs = loss === undefined ? restMs : loss.at + (confirmAfter ?? MAX_TIMER_MS) - now;
       if (loss === undefined && endMs <= 0) return false;
       dueMs = Math.min(dueMs, endMs);
       return true;

@@ -246,6 +246,25 @@ describe('a source that loses most of its resources', () => {
     await until(() => expect(condition(two, 'a', 'DeletionsHeld')).toBeUndefined());
   });
 
+  test('keeps them when they go one by one, each within a second of the one before', async () => {
+    await declare();
+    let ahead = 0;
+    const clock = { now: () => Date.now(), monotonic: () => performance.now() + ahead };
+    const { controller, source, table } = await start({ controller: { clock } });
+    let fewest = names.length;
+    table.onChange(({ clusters }) => {
+      fewest = Math.min(fewest, clusters.size);
+    });
+    for (const name of ['a', 'b', 'c', 'd']) {
+      ahead += 700;
+      await lose([name]);
+      await until(() => expect(source.get(clusterKey(name))).toBeNull());
+      controller.refreshNow();
+    }
+    await until(() => expect(controller.heldDeletions).toMatchObject([{ held: 4, left: 2 }]));
+    expect(fewest).toBe(6);
+  });
+
   test('takes them for gone when they stay gone for the configured time', async () => {
     await declare();
     let ahead = 0;
