@@ -21,9 +21,7 @@ const withLogin = {
 
 describe.skipIf(!schemathesisAvailable).each([
   ['engine', 'mysql', 'off', {}, undefined],
-  ['engine', 'postgresql', 'on', withLogin, 'root:secret'],
-  ['trino', 'postgresql', 'off', {}, undefined],
-  ['trino', 'mysql', 'on', withLogin, 'root:secret'],
+  ['trino', 'postgresql', 'on', withLogin, 'root:secret'],
 ] as const)('paths below /%s on %s with login %s', (segment, dialect, _login, access, basic) => {
   const family = databases.find(({ name }) => name === dialect);
   const folder = mkdtempSync(join(tmpdir(), 'contract-'));

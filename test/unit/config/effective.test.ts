@@ -12,8 +12,6 @@ function read(text: string, environment = {}): GatewayConfig {
   return result.config;
 }
 
-test('the defaults', () => expect(effectiveYaml(read(''))).toMatchSnapshot());
-
 test.each([
   ['defaults', ''],
   [
