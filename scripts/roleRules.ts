@@ -1,5 +1,5 @@
-import type { KindRegistry } from '../src/kinds/kindRegistry.ts';
 import { type RoleRule, roleRules, userRules } from '../src/kinds/rbac.ts';
+import type { KindRegistry } from '../src/kinds/resourceKind.ts';
 
 /** First and last line of a block of derived rules. */
 type Marks = readonly [begin: string, end: string];

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { declaredFields } from '../kinds/engineCluster/declaredFields.ts';
+import { declaredFields } from '../kinds/engineCluster/clusterOutcome.ts';
 import { RESOURCE_GROUP_CONFIGURATION } from '../kinds/resourceGroupConfiguration/spec.ts';
 import { RegistryCluster } from '../model/registryCluster.ts';
 import type { Controller } from '../operator/reconcile/controller.ts';

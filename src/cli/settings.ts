@@ -10,7 +10,6 @@ import type { HandshakeCookieOptions } from '../gateway/pages/handshakeCookies.t
 import type { ReplaySettings } from '../gateway/replay/recordedQuery.ts';
 import type { ClientCertificateMode } from '../gateway/server/gatewayServer.ts';
 import type { TlsFiles } from '../gateway/tls/tlsFiles.ts';
-import type { ClusterPolicy } from '../kinds/engineCluster/clusterPolicy.ts';
 import { ClusterAddresses } from '../model/clusterAddresses.ts';
 import type { ProductNames } from '../model/names.ts';
 import type { DeletionGuardSettings } from '../operator/reconcile/deletionGuard.ts';
@@ -94,13 +93,11 @@ export function historySettings({ dataStore, queryHistory }: GatewayConfig): His
   return { ...queryHistory, enabled: dataStore.queryHistoryEnabled, flushIntervalMs: queryHistory.flushInterval };
 }
 
-/** Bounds of what clusters declare. */
-export function clusterPolicy({ resources }: GatewayConfig): ClusterPolicy {
+/** Addresses that clusters may have. */
+export function clusterAddresses({ resources }: GatewayConfig): ClusterAddresses {
   const { source, allowedAddresses } = resources;
-  return {
-    // Authors of other sources operate the gateway; engines on the same machine are theirs.
-    addresses: new ClusterAddresses({ allowed: allowedAddresses, loopback: source !== 'kubernetes' }),
-  };
+  // Authors of other sources operate the gateway; engines on the same machine are theirs.
+  return new ClusterAddresses({ allowed: allowedAddresses, loopback: source !== 'kubernetes' });
 }
 
 export function ruleCompilerOptions({ routingRules, requestAnalyzerConfig: { analyzeRequest } }: GatewayConfig) {

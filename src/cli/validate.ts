@@ -6,14 +6,13 @@ import { parseDocument } from 'yaml';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { ENGINE_CLUSTER } from '../kinds/engineCluster/spec.ts';
 import { ENGINE_TENANT } from '../kinds/engineTenant/spec.ts';
-import type { ProgramSettings, RoutingDraft } from '../kinds/kindProgram.ts';
 import { QUERY_LIMIT } from '../kinds/queryLimit/spec.ts';
 import { resourceKinds } from '../kinds/registry.ts';
-import { rejectionBy } from '../kinds/resourceKind.ts';
+import { type ProgramSettings, type RoutingDraft, rejectionBy } from '../kinds/resourceKind.ts';
 import { ROUTING_GROUP } from '../kinds/routingGroup/spec.ts';
 import { ROUTING_RULE } from '../kinds/routingRule/spec.ts';
 import { noServices, unreadServices } from '../kinds/serviceLookup.ts';
-import { ClusterAddresses } from '../model/clusterAddresses.ts';
+import { openAddresses } from '../model/clusterAddresses.ts';
 import { gatewayClassOf } from '../model/gatewayClass.ts';
 import { productNames } from '../model/names.ts';
 import { isRecord } from '../model/record.ts';
@@ -28,7 +27,7 @@ import { priorityOption, productOfRules, readConfigFiles, textsAt } from './conf
 import { command, configFlags, exitCodes } from './io.ts';
 import { checkGroupsFileText, checkManifests, type Finding, looksLikeGroupsFile } from './manifestCheck.ts';
 import { filesAt, holdsManifests } from './offlineRules.ts';
-import { clusterPolicy, ruleCompilerOptions } from './settings.ts';
+import { clusterAddresses, ruleCompilerOptions } from './settings.ts';
 
 interface ValidateSettings {
   readonly context: CompileContext;
@@ -267,7 +266,7 @@ function programSettings({ config, isConfigured, context }: ValidateSettings): P
     allowedServiceNamespaces: resources.allowedServiceNamespaces,
     defaultRoutingGroup: routing.defaultRoutingGroup,
     // Without a configuration it is not known where the gateway runs, and so loopback.
-    policy: isConfigured ? clusterPolicy(config) : { addresses: new ClusterAddresses({ allowed: [], loopback: true }) },
+    addresses: isConfigured ? clusterAddresses(config) : openAddresses,
     platform: isConfigured ? platformOf(resources, platformNamespace(config)) : { namespace: '', areSeveral: false },
     discoveries: { report: () => null },
   };

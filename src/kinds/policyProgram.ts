@@ -4,7 +4,6 @@ import { claimNames } from '../model/nameClaims.ts';
 import { keyText, type Resource } from '../model/resource.ts';
 import { registryNameOf } from '../model/resourceName.ts';
 import { type GrantRejection, openTenancy, type Tenancy, withholdsName } from '../rules/tenancy.ts';
-import type { KindProgram, RoutingDraft } from './kindProgram.ts';
 import {
   type Acceptance,
   liveOf,
@@ -14,6 +13,7 @@ import {
   outcomeOf,
   type ResourceOutcome,
 } from './outcome.ts';
+import type { KindProgram, RoutingDraft } from './resourceKind.ts';
 
 interface Version<Compiled> {
   readonly spec: unknown;

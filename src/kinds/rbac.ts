@@ -1,5 +1,5 @@
 import { API_GROUP } from '../model/resource.ts';
-import type { KindRegistry } from './kindRegistry.ts';
+import type { KindRegistry } from './resourceKind.ts';
 
 /** A rule of a Role (rbac.authorization.k8s.io/v1, PolicyRule), and why it is there. */
 export interface RoleRule {

@@ -1,9 +1,9 @@
 import { engineCluster } from './engineCluster/kind.ts';
 import { engineClusterDiscovery } from './engineClusterDiscovery/kind.ts';
 import { engineTenant } from './engineTenant/kind.ts';
-import { KindRegistry } from './kindRegistry.ts';
 import { queryLimit } from './queryLimit/kind.ts';
 import { resourceGroupConfiguration } from './resourceGroupConfiguration/kind.ts';
+import { KindRegistry } from './resourceKind.ts';
 import { routingGroup } from './routingGroup/kind.ts';
 import { routingRule } from './routingRule/kind.ts';
 

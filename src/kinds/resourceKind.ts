@@ -1,5 +1,6 @@
 import type { Static, TSchema } from 'typebox';
-import { type CelRule, rulesOf } from '../model/cel.ts';
+import { type CelRule, groupWithoutEdgeSpaces, rulesOf } from '../model/cel.ts';
+import type { ClusterAddresses } from '../model/clusterAddresses.ts';
 import type { ConditionDraft } from '../model/condition.ts';
 import type { Problem } from '../model/errors.ts';
 import type { GroupsFile } from '../model/groupsFile/storedGroups.ts';
@@ -7,13 +8,84 @@ import { isRecord } from '../model/record.ts';
 import type { Kind, Resource } from '../model/resource.ts';
 import { compileCheck } from '../model/validation.ts';
 import { noCounts } from '../routing/admissionCounts.ts';
-import { emptyTable } from '../routing/routingTable.ts';
+import type { AdmissionPolicy } from '../routing/admissionPolicy.ts';
+import { emptyTable, type RoutableCluster } from '../routing/routingTable.ts';
 import type { TextPlace } from '../rules/compile/definition.ts';
 import type { CompileContext } from '../rules/language/scope.ts';
+import type { CompiledRules, RuleCompiler, RulesFile } from '../rules/ruleCompiler.ts';
+import type { Tenancy } from '../rules/tenancy.ts';
 import type { BackendRow } from '../store/store.ts';
-import { DataPlaneFindings } from './dataPlaneFindings.ts';
-import type { KindProgram, ProgramSettings } from './kindProgram.ts';
-import type { ResourceOutcome, StatusDraft, StatusView } from './outcome.ts';
+import { DataPlaneFindings, type ResourceOutcome, type State, type StatusDraft, type StatusView } from './outcome.ts';
+import type { ServiceLookup } from './serviceLookup.ts';
+
+/** Inputs of outcomes in addition to the resources. */
+export interface ProgramSettings {
+  readonly compiler: RuleCompiler;
+  /** The rules file as it was last read; null when none is configured. */
+  readonly rulesFile: () => RulesFile | null;
+  readonly services: ServiceLookup;
+  readonly allowedServiceNamespaces: readonly string[];
+  readonly defaultRoutingGroup: string;
+  /** Addresses that clusters may have. */
+  readonly addresses: ClusterAddresses;
+  /** Absent: every namespace is the platform's, also with tenants. */
+  readonly platform?: Platform | undefined;
+  /** Results of discoveries; absent without Kubernetes. */
+  readonly discoveries?: DiscoveryReports | undefined;
+  /** Name of the gateway's own database on its server; left out, it is not known. */
+  readonly ownDatabase?: string | null;
+}
+
+/** Namespace of the platform, which operates the gateway (docs/resources.md#tenants). */
+export interface Platform {
+  readonly namespace: string;
+  /** True if resources of several namespaces are read, so that others need a tenant. */
+  readonly areSeveral: boolean;
+}
+
+/** The routing table while the kinds build it one after the other: each may read what those before it added. */
+export interface RoutingDraft {
+  /** Rows of Trino Gateway, which no resource has adopted. */
+  readonly rows: readonly BackendRow[];
+  /** All resources. */
+  readonly resources: ReadonlyMap<Kind, readonly Resource[]>;
+  tenancy: Tenancy;
+  clusters: readonly RoutableCluster[];
+  admission: AdmissionPolicy;
+  /** Null until a kind has compiled them. */
+  rules: CompiledRules | null;
+}
+
+/** Works out what the resources of a kind mean, and remembers what it needs for that. Synchronous and without I/O. */
+export interface KindProgram {
+  /**
+   * Takes over what was active before a restart, for resources that are not valid or are suspended now.
+   * @param resources the database's copy of the kind's resources
+   * @param rows every row of `gateway_backend`
+   */
+  restore(resources: readonly Resource[], rows: readonly BackendRow[]): void;
+  /**
+   * Works the outcomes out and adds to the draft what they mean for routing. Outcomes that did not change stay the same
+   * objects where that is known cheaply: there may be thousands.
+   * @param resources all of the kind
+   * @returns by `keyText`
+   */
+  refresh(resources: readonly Resource[], draft: RoutingDraft): ReadonlyMap<string, ResourceOutcome>;
+}
+
+/** Result of a discovery's last scan at its replica. */
+export interface DiscoveryReport {
+  /** Fields of the status. */
+  readonly counts: Readonly<Record<'services' | 'clusters' | 'conflicts', number>>;
+  /** Condition `ResolvedRefs`: its namespaces may be looked at, and their Services can be read. */
+  readonly references: State;
+  readonly discovered: State;
+}
+
+export interface DiscoveryReports {
+  /** Null: it has not been looked at yet. @param uid of the discovery */
+  report(uid: string): DiscoveryReport | null;
+}
 
 /** A column of `kubectl get` (CustomResourceColumnDefinition). */
 export interface PrinterColumn {
@@ -167,6 +239,8 @@ export interface ResourceKind<Outcome extends ResourceOutcome = ResourceOutcome>
   readonly isClusterScoped: boolean;
   /** True if its status shows counts (`StatusView.counts`), which change by themselves. */
   readonly hasCounts: boolean;
+  /** True if its program adds to the routing table without resources as well: rows, the rules file, rights. */
+  readonly worksWithoutResources: boolean;
 }
 
 /** Properties of a kind without specialities. */
@@ -180,6 +254,7 @@ export const plainKind = {
   hasUniqueNames: false,
   isClusterScoped: false,
   hasCounts: false,
+  worksWithoutResources: false,
 } as const;
 
 /** A rule as a rules file has it (docs/rules.md#fields). */
@@ -240,4 +315,56 @@ export function rejectionBy(kind: ResourceKind, outcome: ResourceOutcome): Condi
     ...{ counts: noCounts, targets: () => null },
   };
   return kind.status(outcome, view).conditions.find(({ type }) => type === 'Stalled');
+}
+
+/** The registered kinds. Code that works on any kind takes a registry. */
+export class KindRegistry {
+  /** In the order in which they are worked out: a kind may look at what those before it mean. */
+  readonly all: readonly ResourceKind[];
+  readonly names: readonly Kind[];
+  readonly #byName: ReadonlyMap<Kind, ResourceKind>;
+
+  /** @throws TypeError when two have a name in common */
+  constructor(all: readonly ResourceKind[]) {
+    this.all = all;
+    this.names = all.map(({ kind }) => kind);
+    this.#byName = new Map(all.map((kind) => [kind.kind, kind]));
+    const names = new Set(all.flatMap(({ kind, plural, shortName }) => [kind, plural, shortName]));
+    if (names.size !== all.length * 3) throw new TypeError('two kinds have a kind, plural or shortName in common');
+  }
+
+  /** The kind of a name, or null. */
+  find(kind: string): ResourceKind | null {
+    return this.#byName.get(kind) ?? null;
+  }
+
+  /**
+   * The kind of a name that a registered resource has.
+   * @throws TypeError when it is missing
+   */
+  of(kind: Kind): ResourceKind {
+    const entry = this.#byName.get(kind);
+    if (entry === undefined) throw new TypeError(`no kind ${kind} is registered`);
+    return entry;
+  }
+
+  /**
+   * Mistakes in the spec of a resource; see `ResourceKind.specProblems`.
+   * @throws TypeError when the kind is not registered
+   */
+  specProblems(kind: Kind, spec: unknown): readonly Problem[] {
+    return this.of(kind).specProblems(spec);
+  }
+}
+
+/** Findings about the name of a routing group. @param field such as `spec.routingGroup` */
+export function groupFindings(group: unknown, field: string): ManifestFinding[] {
+  if (typeof group !== 'string' || !/\s/.test(group)) return [];
+  const name = field.split('.').at(-1) ?? field;
+  if (group !== group.trim()) {
+    const [, problem] = groupWithoutEdgeSpaces(name);
+    return [{ severity: 'problem', message: `${field}: ${problem}`, at: field }];
+  }
+  const message = `${field}: ${JSON.stringify(group)} holds a space; write the name as rules and headers do, best with - in its place`;
+  return [{ severity: 'warning', message, at: field }];
 }

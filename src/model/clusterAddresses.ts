@@ -83,3 +83,6 @@ function sentence(kind: SpecialAddress, address: string): string {
   if (kind === 'unusable') return words.unusable;
   return `${words[kind]}; add ${address} to resources.allowedAddresses if a cluster is there`;
 }
+
+/** Allows the gateway's own machine as well. */
+export const openAddresses = new ClusterAddresses({ allowed: [], loopback: true });

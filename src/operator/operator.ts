@@ -53,7 +53,7 @@ export async function createOperator(options: OperatorOptions) {
       discoveries?.request();
     },
   });
-  const writes = new ResourceWrites(source, controller, table, options.policy, clock, options.apiWrites);
+  const writes = new ResourceWrites(source, controller, table, options.addresses, clock, options.apiWrites);
   const audit: OperatorAudit | null =
     options.auditWriter === undefined ? null : new OperatorAudit(options, leadership, writes);
   const registry = new ResourceClusterRegistry(writes);

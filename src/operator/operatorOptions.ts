@@ -1,5 +1,5 @@
 import type { Registry } from 'prom-client';
-import type { Platform, ProgramSettings } from '../kinds/kindProgram.ts';
+import type { Platform, ProgramSettings } from '../kinds/resourceKind.ts';
 import type { AuditWriter } from '../store/auditWriter.ts';
 import type { SchemaStores } from '../store/resourceGroupStore.ts';
 import type { SourceName, Store } from '../store/store.ts';

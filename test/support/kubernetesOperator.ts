@@ -1,8 +1,8 @@
 import type { Logger } from 'pino';
 import { Registry } from 'prom-client';
-import { openPolicy } from '../../src/kinds/engineCluster/clusterPolicy.ts';
 import { resourceKinds } from '../../src/kinds/registry.ts';
 import { systemClock } from '../../src/model/clock.ts';
+import { openAddresses } from '../../src/model/clusterAddresses.ts';
 import type { OperatorOptions } from '../../src/operator/operatorOptions.ts';
 import type { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -39,7 +39,7 @@ export function kubernetesOperatorOptions(parts: {
       unmanagedRows: 'serve',
     },
     kinds: resourceKinds,
-    policy: openPolicy,
+    addresses: openAddresses,
     apiWrites: 'enabled',
     allowedServiceNamespaces: [],
     defaultRoutingGroup: 'adhoc',

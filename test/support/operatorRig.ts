@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
-import { type ClusterPolicy, openPolicy } from '../../src/kinds/engineCluster/clusterPolicy.ts';
 import { resourceKinds } from '../../src/kinds/registry.ts';
 import { noServices } from '../../src/kinds/serviceLookup.ts';
 import { systemClock } from '../../src/model/clock.ts';
+import { type ClusterAddresses, openAddresses } from '../../src/model/clusterAddresses.ts';
 import type { ResourceKey } from '../../src/model/resource.ts';
 import { registryNameOf } from '../../src/model/resourceName.ts';
 import { DatabaseLeadership } from '../../src/operator/leadership/leadership.ts';
@@ -41,7 +41,7 @@ export interface OperatorRig {
 /** What a test chooses. */
 export interface RigOptions {
   readonly controller?: Partial<ControllerOptions>;
-  readonly registry?: { readonly apiWrites?: ApiWrites; readonly policy?: ClusterPolicy };
+  readonly registry?: { readonly apiWrites?: ApiWrites; readonly addresses?: ClusterAddresses };
   readonly leaderTtlMs?: number;
   /** Where resource groups go; left out, nowhere. */
   readonly groups?: SchemaStores;
@@ -101,7 +101,7 @@ export async function startOperator(
   const controller: Controller = new Controller({
     kinds: resourceKinds,
     services: noServices,
-    policy: openPolicy,
+    addresses: openAddresses,
     onTransition: () => undefined,
     source,
     store,
@@ -125,8 +125,8 @@ export async function startOperator(
     ...(effects === null ? {} : { effects }),
     ...options.controller,
   });
-  const { apiWrites = 'enabled', policy = openPolicy } = options.registry ?? {};
-  const resourceWrites = new ResourceWrites(source, controller, table, policy, systemClock, apiWrites);
+  const { apiWrites = 'enabled', addresses = openAddresses } = options.registry ?? {};
+  const resourceWrites = new ResourceWrites(source, controller, table, addresses, systemClock, apiWrites);
   const registry = new ResourceClusterRegistry(resourceWrites);
   const writes =
     groups === undefined || effects === null

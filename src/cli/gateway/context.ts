@@ -23,7 +23,13 @@ import { AuditWriter } from '../../store/auditWriter.ts';
 import { databaseName } from '../../store/jdbcUrl.ts';
 import { RecordWriter } from '../../store/recordWriter.ts';
 import { openStoreWaiting } from '../../store/waitingStore.ts';
-import { clusterPolicy, databaseSettings, deletionGuard, historySettings, ruleCompilerOptions } from '../settings.ts';
+import {
+  clusterAddresses,
+  databaseSettings,
+  deletionGuard,
+  historySettings,
+  ruleCompilerOptions,
+} from '../settings.ts';
 
 export interface GatewayOptions {
   readonly config: GatewayConfig;
@@ -170,7 +176,7 @@ export async function openControl(
     allowedServiceNamespaces: config.resources.allowedServiceNamespaces,
     discoveryNamespaces: config.resources.discovery.namespaces,
     defaultRoutingGroup: config.routing.defaultRoutingGroup,
-    policy: clusterPolicy(config),
+    addresses: clusterAddresses(config),
     deletionGuard: deletionGuard(config),
     store,
     auditWriter,

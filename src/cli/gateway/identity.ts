@@ -21,7 +21,7 @@ import { namesWithoutPrefix } from '../../gateway/user/tokens.ts';
 import { followUserMapping, MappedUsers } from '../../gateway/user/userMapping.ts';
 import { type GroupSourceName, groupSourceNames } from '../../model/membership.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
-import { clusterPolicy, incomingTlsFiles, outgoingTlsFiles } from '../settings.ts';
+import { clusterAddresses, incomingTlsFiles, outgoingTlsFiles } from '../settings.ts';
 import type { GatewayContext } from './context.ts';
 
 /** TLS of the gateway's clients: each with the certificate files of its prefix in `serverConfig`. */
@@ -68,7 +68,7 @@ export async function openOutgoingTls(
     return new ClusterTls(watch, verifyHostname, serverAt, guard, logger);
   };
   const clusters = clusterAtOrigin(table);
-  const guard = new AddressGuard(clusterPolicy(context.config).addresses);
+  const guard = new AddressGuard(clusterAddresses(context.config));
   return {
     clusters: await open('clusters', 'proxy', clusters, guard),
     healthChecks: await open('healthChecks', 'monitor', clusters, guard),

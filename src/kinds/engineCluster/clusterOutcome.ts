@@ -1,11 +1,18 @@
-import { problemText } from '../../model/errors.ts';
+import { createSecureContext } from 'node:tls';
+import { isDeepStrictEqual } from 'node:util';
+import { certificatesProblem } from '../../model/certificates.ts';
+import type { ClusterAddresses } from '../../model/clusterAddresses.ts';
+import { clusterUrlProblem } from '../../model/clusterUrl.ts';
+import { type Problem, problemText } from '../../model/errors.ts';
 import { claimNames } from '../../model/nameClaims.ts';
-import { keyTextOf, type Resource } from '../../model/resource.ts';
+import { isRecord } from '../../model/record.ts';
+import { ACTIVE_ANNOTATION, keyTextOf, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
 import { DEFAULT_WEIGHT } from '../../model/strategies.ts';
-import type { RoutableCluster } from '../../routing/routingTable.ts';
-import type { Tenancy } from '../../rules/tenancy.ts';
+import type { ClusterTlsMaterial, RoutableCluster } from '../../routing/routingTable.ts';
+import type { GrantRejection, Tenancy } from '../../rules/tenancy.ts';
 import type { BackendRow } from '../../store/store.ts';
+import { portProblem } from '../fields/spec.ts';
 import {
   type Acceptance,
   accepted,
@@ -16,12 +23,9 @@ import {
   outcomeOf,
   type ResourceOutcome,
 } from '../outcome.ts';
-import { type Address, type ServiceLookup, serviceHost } from '../serviceLookup.ts';
-import { effectiveActive, type OverrideState, overrideOf } from './activeOverride.ts';
-import { clusterCertificates, hasTlsReferences } from './certificates.ts';
-import { type ClusterPolicy, policyRejection } from './clusterPolicy.ts';
-import { ENGINE_CLUSTER, type EngineClusterSpec } from './spec.ts';
-import { clusterSpecProblems } from './validation.ts';
+import { specCheck } from '../resourceKind.ts';
+import { type Address, type ObjectData, type ServiceLookup, serviceHost } from '../serviceLookup.ts';
+import { type ClusterTlsSpec, ENGINE_CLUSTER, EngineClusterSpec } from './spec.ts';
 
 export interface ClusterOutcome extends ResourceOutcome {
   readonly acceptance: Acceptance;
@@ -40,7 +44,7 @@ export function isClusterOutcome(outcome: ResourceOutcome): outcome is ClusterOu
 export interface ClusterContext {
   readonly services: ServiceLookup;
   readonly allowedServiceNamespaces: readonly string[];
-  readonly policy: ClusterPolicy;
+  readonly addresses: ClusterAddresses;
   readonly tenancy: Tenancy;
   readonly lastGood: ReadonlyMap<string, RoutableCluster>;
 }
@@ -90,9 +94,10 @@ function newClusterOutcome(resource: Resource, holder: Resource, context: Cluste
   // The name is another's by now, or was this one's before it changed: neither may be routed under it.
   const lastGoodOfName = holder === resource && last?.name === registryName ? last : null;
   // A version that was allowed before, but is not now, is not routed.
-  const { policy, tenancy } = context;
+  const { addresses, tenancy } = context;
   const isAllowed =
-    lastGoodOfName !== null && policyRejection(policy, tenancy, resource.metadata.namespace, lastGoodOfName) === null;
+    lastGoodOfName !== null &&
+    clusterRejection(addresses, tenancy, resource.metadata.namespace, lastGoodOfName) === null;
   const lastGood = isAllowed ? lastGoodOfName : null;
   const outcome = (acceptance: Acceptance, routable: RoutableCluster | null): ClusterOutcome => ({
     ...base,
@@ -136,12 +141,12 @@ function refusalOf(
   resource: Resource,
   cluster: RoutableCluster,
   externalName: string | undefined,
-  { policy, tenancy }: ClusterContext,
+  { addresses, tenancy }: ClusterContext,
 ): Acceptance | null {
   const { namespace } = resource.metadata;
-  const refusal = policyRejection(policy, tenancy, namespace, cluster);
+  const refusal = clusterRejection(addresses, tenancy, namespace, cluster);
   if (refusal !== null) return notGranted(refusal);
-  const outside = externalName === undefined ? null : policy.addresses.hostRejection(externalName);
+  const outside = externalName === undefined ? null : addresses.hostRejection(externalName);
   if (outside === null) return null;
   const message = `spec.serviceRef: the Service stands for ${externalName}, which ${outside}`;
   return { status: 'False', reason: 'AddressNotAllowed', message, final: false };
@@ -216,4 +221,226 @@ function dereference(
 /** One trailing slash is cut (docs/compatibility.md#cluster-registry). */
 export function withoutSlash(url: string): string {
   return url.endsWith('/') ? url.slice(0, -1) : url;
+}
+
+/**
+ * Returns the reason that a cluster may not have a name, an address or a group, or null.
+ * @param namespace the resource's
+ */
+export function clusterRejection(
+  addresses: ClusterAddresses,
+  tenancy: Tenancy,
+  namespace: string,
+  { name, proxyTo, routingGroup }: { readonly name: string; readonly proxyTo: string; readonly routingGroup: string },
+): GrantRejection | null {
+  const message = addresses.urlRejection(proxyTo);
+  const ofAddress = message === null ? null : { reason: 'AddressNotAllowed', field: 'proxyTo', message };
+  return (
+    tenancy.nameRejection(namespace, name) ??
+    ofAddress ??
+    tenancy.groupRejection(namespace, 'routingGroup', routingGroup)
+  );
+}
+
+/**
+ * A run-time override of `spec.active` (docs/resources.md#activate-and-deactivate): the value of the annotation, read.
+ */
+export interface ActiveOverride {
+  readonly active: boolean;
+  readonly by: string;
+  /** RFC 3339; null when the annotation does not say. */
+  readonly at: string | null;
+  /** `spec.active` when it was set; null when the annotation does not have it: then no change of the spec ends it. */
+  readonly overrode: boolean | null;
+}
+
+export type OverrideState =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'inForce'; readonly override: ActiveOverride }
+  /** `spec.active` changed afterwards: the override is over and its annotation is to be removed. */
+  | { readonly kind: 'ended'; readonly override: ActiveOverride }
+  | { readonly kind: 'unreadable'; readonly message: string };
+
+/**
+ * Reads the override of a resource. A bare `true` or `false`, as a user types it with kubectl, is an override too:
+ * it holds until the annotation goes.
+ */
+export function overrideOf(resource: Resource): OverrideState {
+  const text = resource.metadata.annotations?.[ACTIVE_ANNOTATION];
+  if (text === undefined) return { kind: 'none' };
+  const override = parse(text);
+  if (override === null) {
+    const form = '{"active": true or false, "by": "…", "at": "…", "overrode": true or false}';
+    return { kind: 'unreadable', message: `annotation ${ACTIVE_ANNOTATION} is not of the form ${form} and is ignored` };
+  }
+  const over = override.overrode !== null && override.overrode !== specActive(resource);
+  return { kind: over ? 'ended' : 'inForce', override };
+}
+
+/** `spec.active` with its default. */
+export function specActive(resource: Resource): boolean {
+  return resource.spec.active !== false;
+}
+
+/** Effective value of `active`. */
+export function effectiveActive(resource: Resource): boolean {
+  const state = overrideOf(resource);
+  return state.kind === 'inForce' ? state.override.active : specActive(resource);
+}
+
+/** The annotation that makes `active` effective: null removes it, undefined leaves it as it is. */
+export function activeAnnotation(
+  resource: Resource,
+  active: boolean,
+  by: string,
+  at: string,
+): string | null | undefined {
+  const { kind } = overrideOf(resource);
+  if (effectiveActive(resource) === active) return kind === 'ended' || kind === 'unreadable' ? null : undefined;
+  const specified = specActive(resource);
+  const override: ActiveOverride = { active, by, at, overrode: specified };
+  return specified === active ? null : JSON.stringify(override);
+}
+
+function parse(text: string): ActiveOverride | null {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return null;
+  }
+  if (typeof value === 'boolean') return { active: value, by: 'annotation', at: null, overrode: null };
+  if (!isRecord(value)) return null;
+  const { active, by, at, overrode } = value;
+  if (typeof active !== 'boolean') return null;
+  return {
+    active,
+    by: typeof by === 'string' && by !== '' ? by : 'annotation',
+    at: typeof at === 'string' ? at : null,
+    overrode: typeof overrode === 'boolean' ? overrode : null,
+  };
+}
+
+type Failure = Extract<ObjectData, { readonly ok: false }>;
+
+/** True if a cluster refers to certificates, which may change without its resource. */
+export function hasTlsReferences(spec: object): boolean {
+  const { caRef, clientCertificateRef } = (spec as { readonly tls?: ClusterTlsSpec }).tls ?? {};
+  return caRef !== undefined || clientCertificateRef !== undefined;
+}
+
+/** Certificates that a valid cluster refers to, or the reason that they cannot be used; null: it refers to none. */
+export function clusterCertificates(
+  namespace: string,
+  { caRef, clientCertificateRef }: ClusterTlsSpec,
+  lookup: Pick<ServiceLookup, 'objectData'>,
+): { readonly ok: true; readonly material: ClusterTlsMaterial | null } | Failure {
+  const material: { ca?: string | undefined; certificate?: string; key?: string } = {};
+  if (caRef !== undefined) {
+    const { kind = 'ConfigMap', name, key = 'ca.crt' } = caRef;
+    const object = lookup.objectData(kind, namespace, name);
+    if (!object.ok) return at('caRef', object);
+    const pem = object.data[key];
+    const problem = pem === undefined ? `has no key ${key}` : certificatesProblem(pem);
+    if (problem !== null) return invalid('caRef', `${kind} ${namespace}/${name} ${problem}`);
+    material.ca = pem;
+  }
+  if (clientCertificateRef !== undefined) {
+    const { name } = clientCertificateRef;
+    const object = lookup.objectData('Secret', namespace, name);
+    if (!object.ok) return at('clientCertificateRef', object);
+    const { 'tls.crt': certificate, 'tls.key': key } = object.data;
+    const problem = pairProblem(certificate, key);
+    if (problem !== null) return invalid('clientCertificateRef', `Secret ${namespace}/${name} ${problem}`);
+    Object.assign(material, { certificate, key });
+  }
+  return { ok: true, material: caRef === undefined && clientCertificateRef === undefined ? null : material };
+}
+
+function pairProblem(cert: string | undefined, key: string | undefined): string | null {
+  if (cert === undefined || key === undefined) return 'must have the keys tls.crt and tls.key';
+  try {
+    createSecureContext({ cert, key });
+    return null;
+  } catch (error) {
+    return `has a certificate and a key that cannot be used: ${error instanceof Error ? error.message : String(error)}`;
+  }
+}
+
+function at(field: string, failure: Failure): Failure {
+  return { ...failure, message: `spec.tls.${field}: ${failure.message}` };
+}
+
+function invalid(field: string, message: string): Failure {
+  return { ok: false, reason: 'RefInvalid', message: `spec.tls.${field}: ${message}`, final: false };
+}
+
+const checkSpec = specCheck(EngineClusterSpec, function* ({ tls }) {
+  const message = tls?.caBundle === undefined ? null : certificatesProblem(tls.caBundle);
+  if (message !== null) yield { field: 'spec.tls.caBundle', message };
+});
+
+export function clusterSpecProblems(spec: unknown): readonly Problem[] {
+  const ofUrls = new Map<string, Problem>();
+  for (const name of ['proxyTo', 'externalUrl']) {
+    const text = isRecord(spec) ? spec[name] : undefined;
+    const message = typeof text === 'string' ? clusterUrlProblem(text) : null;
+    if (message !== null) ofUrls.set(`spec.${name}`, { field: `spec.${name}`, message });
+  }
+  const problems = checkSpec(spec).filter(({ field }) => !ofUrls.has(field));
+  return [...problems.map((each) => portProblem(each, 'spec.serviceRef.port')), ...ofUrls.values()];
+}
+
+/** A field of a cluster: what its resource declares, and what is active. */
+export interface DeclaredField {
+  /** Name below `spec`. */
+  readonly field: string;
+  /** Null: it is not declared. */
+  readonly declared: unknown;
+  /** Null: nothing of the cluster is active, or there is no value. */
+  readonly inForce: unknown;
+  readonly differs: boolean;
+}
+
+interface Field {
+  readonly of: (cluster: RoutableCluster) => unknown;
+  /** Value that counts as declared if absent; default: the active value. */
+  readonly absent?: unknown;
+  readonly applied?: (declared: unknown) => unknown;
+}
+
+const url = (text: unknown) => (typeof text === 'string' ? withoutSlash(text) : text);
+const fields: Readonly<Record<string, Field>> = {
+  proxyTo: { of: ({ proxyTo }) => proxyTo, applied: url },
+  // Values from a Service follow the Service.
+  serviceRef: { of: ({ proxyTo }) => proxyTo },
+  externalUrl: { of: ({ externalUrl }) => externalUrl, applied: url },
+  routingGroup: { of: ({ routingGroup }) => routingGroup },
+  active: { of: ({ active }) => active, absent: true },
+  weight: { of: ({ weight }) => weight, absent: DEFAULT_WEIGHT },
+  maxRunningQueries: { of: ({ maxRunningQueries }) => maxRunningQueries ?? null, absent: null },
+  healthCheck: { of: ({ healthCheck }) => healthCheck, absent: null },
+  tls: { of: ({ tls }) => tls, absent: null },
+};
+
+/**
+ * Compares a resource's declaration with the active values, field by field: they differ if it is suspended, is not
+ * accepted, or if `active` is overridden. Fields that are neither declared nor differ from their defaults are omitted.
+ * @param spec of the resource, as written
+ * @param routable the routed cluster, or null
+ */
+export function declaredFields(
+  spec: Readonly<Record<string, unknown>>,
+  routable: RoutableCluster | null,
+): readonly DeclaredField[] {
+  return Object.entries(fields).flatMap(
+    ([field, { of, absent, applied = (value: unknown) => value }]): DeclaredField[] => {
+      const declared = spec[field] ?? null;
+      const inForce = routable === null ? null : (of(routable) ?? null);
+      const wanted = declared === null ? absent : applied(declared);
+      const isCompared = routable !== null && field !== 'serviceRef' && wanted !== undefined;
+      const differs = routable === null ? declared !== null : isCompared && !isDeepStrictEqual(wanted, inForce);
+      return declared === null && !differs ? [] : [{ field, declared, inForce, differs }];
+    },
+  );
 }

@@ -1,3 +1,4 @@
+import { openAddresses } from '../../model/clusterAddresses.ts';
 import { areAlike, isRecord } from '../../model/record.ts';
 import { ACTIVE_ANNOTATION, type Resource } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
@@ -5,12 +6,10 @@ import type { AdmissionCounts } from '../../routing/admissionCounts.ts';
 import type { ClusterEntry, RoutableCluster } from '../../routing/routingTable.ts';
 import { openTenancy } from '../../rules/tenancy.ts';
 import type { BackendRow } from '../../store/store.ts';
-import type { ForwardedHeadersFinding } from '../dataPlaneFindings.ts';
-import { groupFindings } from '../groupFindings.ts';
-import type { KindProgram, ProgramSettings, RoutingDraft } from '../kindProgram.ts';
 import {
   conditionState,
   countField,
+  type ForwardedHeadersFinding,
   ready,
   type State,
   type StatusDraft,
@@ -22,17 +21,25 @@ import {
   conditionColumn,
   type Exportable,
   type ExportedResource,
+  groupFindings,
+  type KindProgram,
   type ManifestFinding,
+  type ProgramSettings,
   plainKind,
   type ResourceKind,
+  type RoutingDraft,
   writeAccess,
 } from '../resourceKind.ts';
 import { noServices } from '../serviceLookup.ts';
-import { specActive } from './activeOverride.ts';
-import { type ClusterOutcome, clusterOutcomes, rowCluster, toBackendRow } from './clusterOutcome.ts';
-import { openPolicy } from './clusterPolicy.ts';
+import {
+  type ClusterOutcome,
+  clusterOutcomes,
+  clusterSpecProblems,
+  rowCluster,
+  specActive,
+  toBackendRow,
+} from './clusterOutcome.ts';
 import { ENGINE_CLUSTER, ENGINE_CLUSTERS, EngineClusterSpec, TLS_WITHOUT_HTTPS } from './spec.ts';
-import { clusterSpecProblems } from './validation.ts';
 
 /** Clusters behind the gateway (docs/resources.md). */
 export const engineCluster: ResourceKind<ClusterOutcome> = {
@@ -99,6 +106,7 @@ export const engineCluster: ResourceKind<ClusterOutcome> = {
     ofResource: standaloneRow,
   },
   isRequired: true,
+  worksWithoutResources: true,
   hasUniqueNames: true,
 };
 
@@ -115,7 +123,12 @@ function* exportedClusters({ clusters }: Exportable): Generator<ExportedResource
  * good version may be routed, which is not known here.
  */
 function standaloneRow(resource: Resource): BackendRow | null {
-  const context = { services: noServices, allowedServiceNamespaces: [], policy: openPolicy, tenancy: openTenancy };
+  const context = {
+    services: noServices,
+    allowedServiceNamespaces: [],
+    addresses: openAddresses,
+    tenancy: openTenancy,
+  };
   const [outcome] = clusterOutcomes([resource], { ...context, lastGood: new Map() }).values();
   return outcome?.routable == null ? null : toBackendRow(outcome.routable);
 }
@@ -157,11 +170,11 @@ class ClusterProgram implements KindProgram {
   }
 
   refresh(resources: readonly Resource[], draft: RoutingDraft): ReadonlyMap<string, ClusterOutcome> {
-    const { services, allowedServiceNamespaces, policy } = this.#settings;
+    const { services, allowedServiceNamespaces, addresses } = this.#settings;
     const outcomes = clusterOutcomes(resources, {
       services,
       allowedServiceNamespaces,
-      policy,
+      addresses,
       tenancy: draft.tenancy,
       lastGood: this.#lastGood,
     });

@@ -9,10 +9,8 @@ import {
 } from '../../model/resource.ts';
 import { resourceNames } from '../../model/resourceName.ts';
 import type { Tenancy } from '../../rules/tenancy.ts';
-import { clusterSpecProblems } from '../engineCluster/validation.ts';
+import { clusterSpecProblems } from '../engineCluster/clusterOutcome.ts';
 import { portProblem } from '../fields/spec.ts';
-import { groupFindings } from '../groupFindings.ts';
-import type { DiscoveryReport, ProgramSettings } from '../kindProgram.ts';
 import {
   type Acceptance,
   accepted,
@@ -26,7 +24,15 @@ import {
   ready,
   statusDraft,
 } from '../outcome.ts';
-import { conditionColumn, plainKind, type ResourceKind, specCheck } from '../resourceKind.ts';
+import {
+  conditionColumn,
+  type DiscoveryReport,
+  groupFindings,
+  type ProgramSettings,
+  plainKind,
+  type ResourceKind,
+  specCheck,
+} from '../resourceKind.ts';
 import { type Service, serviceUrl } from '../serviceLookup.ts';
 import {
   ENGINE_CLUSTER_DISCOVERIES,

@@ -6,7 +6,6 @@ import { keyTextOf, type Resource } from '../../model/resource.ts';
 import { namesIn, openTenancy, Tenancy, type TenantGrants } from '../../rules/tenancy.ts';
 import { matchProblems } from '../../rules/textMatcher.ts';
 import { ENGINE_CLUSTER } from '../engineCluster/spec.ts';
-import type { KindProgram, Platform, ProgramSettings, RoutingDraft } from '../kindProgram.ts';
 import {
   type Acceptance,
   accepted,
@@ -19,7 +18,15 @@ import {
   ready,
   statusDraft,
 } from '../outcome.ts';
-import { plainKind, type ResourceKind, specCheck } from '../resourceKind.ts';
+import {
+  type KindProgram,
+  type Platform,
+  type ProgramSettings,
+  plainKind,
+  type ResourceKind,
+  type RoutingDraft,
+  specCheck,
+} from '../resourceKind.ts';
 import { ROUTING_RULE } from '../routingRule/spec.ts';
 import { noServices } from '../serviceLookup.ts';
 import { ENGINE_TENANT, ENGINE_TENANTS, EngineTenantSpec, NAMESPACE_PLACEHOLDER } from './spec.ts';
@@ -86,6 +93,7 @@ export const engineTenant: ResourceKind<TenantOutcome> = {
     );
   },
   isClusterScoped: true,
+  worksWithoutResources: true,
 };
 
 /** Rights by the tenants of the database, without the labels of namespaces. */

@@ -5,7 +5,6 @@ import type { LimitMatch, LimitPolicy } from '../../routing/admissionPolicy.ts';
 import type { Tenancy } from '../../rules/tenancy.ts';
 import { matchProblems, textMatcher } from '../../rules/textMatcher.ts';
 import type { StringMatch } from '../fields/spec.ts';
-import { groupFindings } from '../groupFindings.ts';
 import {
   accepted,
   conditionState,
@@ -23,6 +22,7 @@ import {
   type CheckedManifest,
   conditionColumn,
   countColumns,
+  groupFindings,
   type ManifestFinding,
   plainKind,
   type ResourceKind,

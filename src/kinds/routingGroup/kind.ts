@@ -4,7 +4,6 @@ import type { Problem } from '../../model/errors.ts';
 import { DEFAULT_QUEUE, type GroupPolicy, type RequestKey } from '../../routing/admissionPolicy.ts';
 import { type ClusterEntry, takesNewQueries } from '../../routing/routingTable.ts';
 import type { GrantRejection, Tenancy } from '../../rules/tenancy.ts';
-import { groupFindings } from '../groupFindings.ts';
 import {
   accepted,
   clustersByGroup,
@@ -23,6 +22,7 @@ import {
   type CheckedManifest,
   conditionColumn,
   countColumns,
+  groupFindings,
   type ManifestFinding,
   plainKind,
   type ResourceKind,

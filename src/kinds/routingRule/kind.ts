@@ -1,24 +1,44 @@
-import { isRecord } from '../../model/record.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { areAlike, isRecord } from '../../model/record.ts';
+import { keyTextOf, type Resource } from '../../model/resource.ts';
+import { registryNameOf } from '../../model/resourceName.ts';
+import type { AdmissionPolicy } from '../../routing/admissionPolicy.ts';
+import type { RoutableCluster } from '../../routing/routingTable.ts';
 import { compileRule } from '../../rules/compile/compiledRule.ts';
 import { plainRule, type RuleDefinition } from '../../rules/compile/definition.ts';
-import type { RuleReport } from '../../rules/ruleCompiler.ts';
-import { groupFindings } from '../groupFindings.ts';
-import { type Acceptance, conditionState, ready, type StatusDraft, type StatusView, statusDraft } from '../outcome.ts';
+import type { CompiledRules, RuleReport } from '../../rules/ruleCompiler.ts';
+import { type RuleRights, ruleRights, withholdsName } from '../../rules/tenancy.ts';
+import {
+  type Acceptance,
+  conditionState,
+  groupsText,
+  liveOf,
+  outcomeOf,
+  type ResourceOutcome,
+  ready,
+  type State,
+  type StatusDraft,
+  type StatusView,
+  servedGroups,
+  statusDraft,
+} from '../outcome.ts';
 import {
   type CheckedManifest,
   conditionColumn,
   type Exportable,
   type ExportedResource,
   type ExportedRule,
+  groupFindings,
+  type KindProgram,
   type ManifestFinding,
+  type ProgramSettings,
   plainKind,
   type ResourceKind,
+  type RoutingDraft,
   specCheck,
   writeAccess,
 } from '../resourceKind.ts';
-import { type RuleOutcome, routesTo } from './ruleOutcome.ts';
-import { RuleProgram } from './ruleProgram.ts';
-import { DEFAULT_PRIORITY, ROUTING_RULE, ROUTING_RULES, RoutingRuleSpec } from './spec.ts';
+import { DEFAULT_PRIORITY, ROUTING_RULE, ROUTING_RULES, type RoutingRule, RoutingRuleSpec } from './spec.ts';
 
 /** Rules that choose the routing group of requests (docs/rules.md#fields). */
 export const routingRule: ResourceKind<RuleOutcome> = {
@@ -50,6 +70,7 @@ export const routingRule: ResourceKind<RuleOutcome> = {
   program: (settings) => new RuleProgram(settings),
   status: ruleStatus,
   isRequired: true,
+  worksWithoutResources: true,
   hasUniqueNames: true,
 };
 
@@ -159,4 +180,143 @@ function ruleStatus(outcome: RuleOutcome, { stored, findings }: Pick<StatusView,
 
 function acceptanceOf({ accepted, acceptedReason, message }: RuleReport): Acceptance {
   return { ...conditionState(accepted ? 'True' : 'False', acceptedReason, message), final: true };
+}
+
+/** Compiles the rules of resources together with those of the rules file. */
+export class RuleProgram implements KindProgram {
+  readonly #settings: ProgramSettings;
+  #compiled: CompiledRules | null = null;
+  #outcomes = new Map<string, RuleOutcome>();
+  /** Version of the rights and rules file of the last compilation. */
+  #inputs: readonly unknown[] = [];
+  #targets: RuleTargets | null = null;
+  #rules: readonly Resource[] = [];
+
+  constructor(settings: ProgramSettings) {
+    this.#settings = settings;
+  }
+
+  restore(): void {
+    // The compiler remembers the last versions that compiled.
+  }
+
+  refresh(resources: readonly Resource[], draft: RoutingDraft): ReadonlyMap<string, RuleOutcome> {
+    const { defaultRoutingGroup } = this.#settings;
+    const rules = liveOf(resources);
+    const compiled = this.#compile(rules, ruleRights(draft.tenancy, draft.clusters, defaultRoutingGroup));
+    const targets = ruleTargets(draft.clusters, draft.admission, defaultRoutingGroup);
+    const isRetargeted = !isDeepStrictEqual(targets, this.#targets);
+    const isIncremental = compiled.reports === this.#compiled?.reports && !isRetargeted;
+    const isInPlace = isIncremental && areAlike(rules, this.#rules, isSameResource);
+    const before = this.#outcomes;
+    if (!isInPlace) this.#outcomes = new Map();
+    for (const rule of isInPlace ? rules.filter((each, index) => each !== this.#rules[index]) : rules) {
+      const key = keyTextOf(rule);
+      this.#outcomes.set(key, ruleOutcome(rule, compiled, targets, before.get(key), isRetargeted));
+    }
+    this.#targets = targets;
+    this.#rules = rules;
+    this.#compiled = compiled;
+    draft.rules = compiled;
+    return this.#outcomes;
+  }
+
+  /** Thousands of rules take a while to compile: only if one of them, the file, or a right is another than last time. */
+  #compile(rules: readonly Resource[], rights: RuleRights | null): CompiledRules {
+    const { compiler, rulesFile } = this.#settings;
+    const file = rulesFile();
+    const inputs = [rights?.version, file];
+    const isSame = isDeepStrictEqual(inputs, this.#inputs) && areAlike(rules, this.#rules, isSameRule);
+    if (isSame && this.#compiled !== null) return this.#compiled;
+    this.#inputs = inputs;
+    return compiler.compile(rules as readonly RoutingRule[], file, rights);
+  }
+}
+
+const isSameResource = (a: Resource, b: Resource): boolean => a.metadata.uid === b.metadata.uid;
+/** A resource with a new status is another object with the same spec and metadata. */
+const isSameRule = (a: Resource, b: Resource): boolean => a.spec === b.spec && a.metadata === b.metadata;
+
+export interface RuleOutcome extends ResourceOutcome {
+  /** Null when the compiler states nothing about it. */
+  readonly report: RuleReport | null;
+  /** Condition `ResolvedRefs` without its generation. */
+  readonly references: State;
+}
+
+/** Groups and clusters that rules may refer to. */
+export interface RuleTargets {
+  readonly groups: ReadonlySet<string>;
+  readonly clusters: ReadonlySet<string>;
+}
+
+/**
+ * The outcome of a RoutingRule. Pure.
+ * @param last the outcome before, which stays where it says the same: there are thousands
+ * @param isRetargeted whether the targets are others than those before
+ */
+export function ruleOutcome(
+  resource: Resource,
+  compiled: CompiledRules,
+  targets: RuleTargets,
+  last: RuleOutcome | undefined,
+  isRetargeted: boolean,
+): RuleOutcome {
+  const report = compiled.reports.get(keyTextOf(resource)) ?? null;
+  const isSameReport = last?.resource === resource && last.report === report;
+  // The groups that its actions name are the compiler's as well, which keeps the report of a rule that is as before.
+  if (isSameReport && !isRetargeted) return last;
+  const { routeTo } = resource.spec as Partial<RoutingRule['spec']>;
+  const named = compiled.namedGroups.get(`resource/${registryNameOf(resource)}`) ?? [];
+  const references = ruleReferences(routeTo ?? null, report?.accepted === true ? named : [], targets);
+  if (isSameReport && isDeepStrictEqual(last.references, references)) return last;
+  const outcome = { ...outcomeOf(resource), report, references };
+  // Nothing may be known by the name that it asks for.
+  const { namespace, name } = resource.metadata;
+  return withholdsName(report?.acceptedReason) ? { ...outcome, registryName: `${namespace}/${name}` } : outcome;
+}
+
+/** In a few words, where a rule sends requests: a column of `kubectl get`. */
+export function routesTo(resource: Resource): string {
+  const { routeTo, deny } = resource.spec as Partial<RoutingRule['spec']>;
+  if (routeTo?.routingGroup !== undefined) return `group ${routeTo.routingGroup}`;
+  if (routeTo?.cluster !== undefined) return `cluster ${routeTo.cluster}`;
+  return deny === undefined ? 'actions' : 'denied';
+}
+
+const noReferences = conditionState('True', 'NoReferences', 'the rule names no group or cluster declaratively');
+const resolvedReferences = conditionState('True', 'ResolvedRefs', 'what the rule routes to exists');
+
+/**
+ * True if what a rule routes to is there.
+ * @param named routing groups that its actions name; what they compute is known only when they run
+ */
+export function ruleReferences(
+  routeTo: RoutingRule['spec']['routeTo'] | null,
+  named: readonly string[],
+  targets: RuleTargets,
+): State {
+  const group = routeTo?.routingGroup;
+  const cluster = routeTo?.cluster;
+  const groups = group === undefined ? named : [group];
+  const absent = groups.filter((name) => !targets.groups.has(name));
+  if (absent.length > 0) {
+    return conditionState('False', 'GroupNotFound', `no cluster belongs to ${groupsText(absent)}`);
+  }
+  if (cluster !== undefined && !targets.clusters.has(cluster)) {
+    return conditionState('False', 'ClusterNotFound', `there is no cluster ${cluster}`);
+  }
+  return groups.length === 0 && cluster === undefined ? noReferences : resolvedReferences;
+}
+
+/** What rules may route to. @param defaultGroup the group of queries for which no rule chooses */
+export function ruleTargets(
+  clusters: readonly RoutableCluster[],
+  { groups }: Pick<AdmissionPolicy, 'groups'>,
+  defaultGroup: string,
+): RuleTargets {
+  return {
+    groups: new Set([defaultGroup, ...servedGroups(clusters, groups)]),
+    clusters: new Set(clusters.map(({ name }) => name)),
+  };
 }

@@ -10,8 +10,8 @@ import {
   MAX_CLUSTERS,
   SERVICE_ANNOTATION,
 } from '../../kinds/engineClusterDiscovery/spec.ts';
-import type { DiscoveryReport, DiscoveryReports } from '../../kinds/kindProgram.ts';
 import { conditionState, type State } from '../../kinds/outcome.ts';
+import type { DiscoveryReport, DiscoveryReports } from '../../kinds/resourceKind.ts';
 import {
   ALL_NAMESPACES,
   type NamespaceLabels,

@@ -6,10 +6,10 @@ import {
   type ForwardedHeadersFinding,
   keysOfCluster,
   noteFinding,
-} from '../../kinds/dataPlaneFindings.ts';
-import type { ProgramSettings } from '../../kinds/kindProgram.ts';
-import type { KindRegistry } from '../../kinds/kindRegistry.ts';
-import type { ResourceOutcome, StatusDraft } from '../../kinds/outcome.ts';
+  type ResourceOutcome,
+  type StatusDraft,
+} from '../../kinds/outcome.ts';
+import type { KindRegistry, ProgramSettings } from '../../kinds/resourceKind.ts';
 import type { Clock, Random } from '../../model/clock.ts';
 import { type Condition, conditionsAt, mergeConditions } from '../../model/condition.ts';
 import { GatewayError } from '../../model/errors.ts';

@@ -3,15 +3,13 @@ import type { Logger } from 'pino';
 import type { ResourceOutcome } from '../../kinds/outcome.ts';
 import {
   type DeclaredGroups,
-  type GroupsOutcome,
-  isGroupsOutcome,
-} from '../../kinds/resourceGroupConfiguration/groupsProgram.ts';
-import {
   databaseState,
   type GroupDrift,
+  type GroupsOutcome,
   type GroupTargetState,
   type GroupTargets,
-} from '../../kinds/resourceGroupConfiguration/groupsStatus.ts';
+  isGroupsOutcome,
+} from '../../kinds/resourceGroupConfiguration/kind.ts';
 import { RESOURCE_GROUP_CONFIGURATION } from '../../kinds/resourceGroupConfiguration/spec.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { type GroupTarget, noRows } from '../../model/groupsFile/declaredGroups.ts';

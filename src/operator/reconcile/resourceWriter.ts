@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-import type { KindRegistry } from '../../kinds/kindRegistry.ts';
 import type { ResourceOutcome } from '../../kinds/outcome.ts';
+import type { KindRegistry } from '../../kinds/resourceKind.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { keyOf, keyOfText, keyText, keyTextOf, type Resource } from '../../model/resource.ts';
 import { within } from '../../model/timeLimit.ts';

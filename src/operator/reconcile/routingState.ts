@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { KindProgram, RoutingDraft } from '../../kinds/kindProgram.ts';
 import { isSameOutcome, type ResourceOutcome } from '../../kinds/outcome.ts';
-import { type ResourceKind, rejectionBy } from '../../kinds/resourceKind.ts';
+import { type KindProgram, type ResourceKind, type RoutingDraft, rejectionBy } from '../../kinds/resourceKind.ts';
 import { unreadServices } from '../../kinds/serviceLookup.ts';
 import type { ConditionDraft } from '../../model/condition.ts';
 import { areAlike } from '../../model/record.ts';
@@ -61,8 +60,9 @@ export class RoutingState {
     };
     const changed: string[] = [];
     for (const { kind, program } of this.#programs) {
-      const list = [...program.refresh(resources.get(kind.kind) ?? [], draft).values()];
-      this.#take(kind.kind, list, changed);
+      const ofKind = resources.get(kind.kind) ?? [];
+      if (!kind.worksWithoutResources && ofKind.length + this.of(kind.kind).length === 0) continue;
+      this.#take(kind.kind, [...program.refresh(ofKind, draft).values()], changed);
     }
     this.tenancy = draft.tenancy;
     const { clusters, admission, rules } = draft;

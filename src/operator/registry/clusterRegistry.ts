@@ -1,15 +1,17 @@
 import {
   type ActiveOverride,
   activeAnnotation,
+  type ClusterOutcome,
+  clusterRejection,
+  clusterSpecProblems,
   effectiveActive,
+  isClusterOutcome,
   type OverrideState,
   overrideOf,
   specActive,
-} from '../../kinds/engineCluster/activeOverride.ts';
-import { type ClusterOutcome, isClusterOutcome, withoutSlash } from '../../kinds/engineCluster/clusterOutcome.ts';
-import { policyRejection } from '../../kinds/engineCluster/clusterPolicy.ts';
+  withoutSlash,
+} from '../../kinds/engineCluster/clusterOutcome.ts';
 import { ENGINE_CLUSTER } from '../../kinds/engineCluster/spec.ts';
-import { clusterSpecProblems } from '../../kinds/engineCluster/validation.ts';
 import {
   discoveryOwner,
   ENGINE_CLUSTER_DISCOVERY,
@@ -201,8 +203,8 @@ export class ResourceClusterRegistry {
   }
 
   #refusal(cluster: RegistryCluster, namespace: string): GrantRejection | null {
-    const { policy, controller } = this.#writes;
-    return policyRejection(policy, controller.tenancy, namespace, cluster);
+    const { addresses, controller } = this.#writes;
+    return clusterRejection(addresses, controller.tenancy, namespace, cluster);
   }
 }
 

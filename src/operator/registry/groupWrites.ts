@@ -4,11 +4,15 @@ import {
   groupEdit,
   nameOfOwner,
 } from '../../kinds/resourceGroupConfiguration/groupEdits.ts';
-import { declaredGroups, isGroupsOutcome } from '../../kinds/resourceGroupConfiguration/groupsProgram.ts';
-import { type DatabaseState, databaseState } from '../../kinds/resourceGroupConfiguration/groupsStatus.ts';
-import { resourceGroupConfiguration } from '../../kinds/resourceGroupConfiguration/kind.ts';
+import {
+  checkGroupsSpec,
+  type DatabaseState,
+  databaseState,
+  declaredGroups,
+  isGroupsOutcome,
+  resourceGroupConfiguration,
+} from '../../kinds/resourceGroupConfiguration/kind.ts';
 import type { ResourceGroupConfigurationSpec } from '../../kinds/resourceGroupConfiguration/spec.ts';
-import { checkGroupsSpec } from '../../kinds/resourceGroupConfiguration/validation.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { rootOf } from '../../model/groupsFile/declaredGroups.ts';
 import { type GroupRows, PERIOD, pathsOf } from '../../model/groupsFile/storedGroups.ts';

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-import type { ClusterPolicy } from '../../kinds/engineCluster/clusterPolicy.ts';
 import { type Acceptance, isSuspended, type ResourceOutcome } from '../../kinds/outcome.ts';
 import type { ResourceKind } from '../../kinds/resourceKind.ts';
 import type { Clock } from '../../model/clock.ts';
+import type { ClusterAddresses } from '../../model/clusterAddresses.ts';
 import type { Condition } from '../../model/condition.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { isRecord } from '../../model/record.ts';
@@ -127,7 +127,7 @@ export class ResourceWrites {
   readonly source: ResourceSource;
   readonly controller: Controller;
   readonly table: RoutingTableHolder;
-  readonly policy: ClusterPolicy;
+  readonly addresses: ClusterAddresses;
   readonly clock: Clock;
   readonly #apiWrites: ApiWrites;
 
@@ -135,14 +135,14 @@ export class ResourceWrites {
     source: ResourceSource,
     controller: Controller,
     table: RoutingTableHolder,
-    policy: ClusterPolicy,
+    addresses: ClusterAddresses,
     clock: Clock,
     apiWrites: ApiWrites,
   ) {
     this.source = source;
     this.controller = controller;
     this.table = table;
-    this.policy = policy;
+    this.addresses = addresses;
     this.clock = clock;
     this.#apiWrites = apiWrites;
   }

@@ -1,4 +1,4 @@
-import { ruleReferences, ruleTargets } from '../../kinds/routingRule/ruleOutcome.ts';
+import { ruleReferences, ruleTargets } from '../../kinds/routingRule/kind.ts';
 import { DEFAULT_PRIORITY, ROUTING_RULE, type RoutingRuleSpec } from '../../kinds/routingRule/spec.ts';
 import type { PlacedProblem } from '../../model/errors.ts';
 import { keyOf, keyText, type Resource } from '../../model/resource.ts';

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
-import { activeAnnotation } from '../../../kinds/engineCluster/activeOverride.ts';
-import type { KindRegistry } from '../../../kinds/kindRegistry.ts';
+import { activeAnnotation } from '../../../kinds/engineCluster/clusterOutcome.ts';
+import type { KindRegistry } from '../../../kinds/resourceKind.ts';
 import type { Clock } from '../../../model/clock.ts';
 import {
   ACTIVE_ANNOTATION,

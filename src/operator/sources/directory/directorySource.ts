@@ -3,7 +3,7 @@ import { extname } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import { watchFolder } from '../../../config/followedFiles.ts';
-import type { KindRegistry } from '../../../kinds/kindRegistry.ts';
+import type { KindRegistry } from '../../../kinds/resourceKind.ts';
 import type { Clock } from '../../../model/clock.ts';
 import { GatewayError } from '../../../model/errors.ts';
 import {

@@ -1,7 +1,7 @@
 import { load } from 'js-yaml';
 import { type Document, isMap, isScalar, Lexer, LineCounter, parseDocument, visit } from 'yaml';
-import type { KindRegistry } from '../../../kinds/kindRegistry.ts';
 import { resourceKinds } from '../../../kinds/registry.ts';
+import type { KindRegistry } from '../../../kinds/resourceKind.ts';
 import { isRecord } from '../../../model/record.ts';
 import { API_GROUP, API_GROUP_VERSION, type ResourceKey } from '../../../model/resource.ts';
 

@@ -1,6 +1,6 @@
 import { type KubeConfig, PatchStrategy } from '@kubernetes/client-node';
-import type { KindRegistry } from '../../../kinds/kindRegistry.ts';
 import { resourceKinds } from '../../../kinds/registry.ts';
+import type { KindRegistry } from '../../../kinds/resourceKind.ts';
 import { API_GROUP, API_VERSION, type Kind, type OwnerReference, type ResourceKey } from '../../../model/resource.ts';
 import type { FieldWriter } from '../source.ts';
 import { uncountedCalls } from './apiServerCalls.ts';

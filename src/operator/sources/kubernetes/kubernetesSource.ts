@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
-import type { KindRegistry } from '../../../kinds/kindRegistry.ts';
+import type { KindRegistry } from '../../../kinds/resourceKind.ts';
 import type { Clock, Random } from '../../../model/clock.ts';
 import { GatewayError } from '../../../model/errors.ts';
 import {
