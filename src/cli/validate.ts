@@ -17,7 +17,7 @@ import { gatewayClassOf } from '../model/gatewayClass.ts';
 import { productNames } from '../model/names.ts';
 import { isRecord } from '../model/record.ts';
 import { keyTextOf, type Resource } from '../model/resource.ts';
-import { platformOf } from '../operator/operatorOptions.ts';
+import { platformOf } from '../operator/operator.ts';
 import { noPolicy } from '../routing/admissionPolicy.ts';
 import { checkRulesFile } from '../rules/compile/checkRules.ts';
 import { createRuleCompiler } from '../rules/compiler.ts';

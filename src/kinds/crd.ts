@@ -1,38 +1,28 @@
 import { cel } from '../model/cel.ts';
 import { API_GROUP, API_VERSION } from '../model/resource.ts';
-import { conditionColumn, type PrinterColumn, type ResourceKind } from './resourceKind.ts';
+import { column, conditionColumn, type PrinterColumn, type ResourceKind } from './resourceKind.ts';
 
-const age: PrinterColumn = {
-  name: 'Age',
-  type: 'date',
-  jsonPath: '.metadata.creationTimestamp',
-  description: 'Time since the resource was created.',
-};
+const age: PrinterColumn = column('Age', 'date', 'metadata.creationTimestamp', 'Time since the resource was created.');
 
 const isReady = conditionColumn('Ready', 'Accepted and in use.');
 
-const gatewayClass: PrinterColumn = {
-  name: 'Class',
-  type: 'string',
-  jsonPath: '.spec.gatewayClassName',
-  description: 'Class of the gateway that it is for.',
-  priority: 1,
-};
+const gatewayClass: PrinterColumn = column(
+  'Class',
+  'string',
+  'spec.gatewayClassName',
+  'Class of the gateway that it is for.',
+  1,
+);
 
-const message: PrinterColumn = {
-  name: 'Message',
-  type: 'string',
-  jsonPath: '.status.conditions[?(@.type=="Ready")].message',
-  description: 'Why it is ready or not.',
-  priority: 1,
-};
+const message: PrinterColumn = column(
+  'Message',
+  'string',
+  'status.conditions[?(@.type=="Ready")].message',
+  'Why it is ready or not.',
+  1,
+);
 
-const suspend: PrinterColumn = {
-  name: 'Suspend',
-  type: 'boolean',
-  jsonPath: '.spec.suspend',
-  description: 'The gateway does not act on it.',
-};
+const suspend: PrinterColumn = column('Suspend', 'boolean', 'spec.suspend', 'The gateway does not act on it.');
 
 /** Keywords of JSON schema that a structural schema keeps. */
 const retainedKeywords = [

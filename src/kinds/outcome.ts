@@ -9,7 +9,7 @@ import type { RoutableCluster, RoutingTable } from '../routing/routingTable.ts';
 import { type GrantRejection, grantText } from '../rules/tenancy.ts';
 import { ENGINE_CLUSTER } from './engineCluster/spec.ts';
 import { ENGINE_TENANT } from './engineTenant/spec.ts';
-import type { GroupTargets } from './resourceGroupConfiguration/kind.ts';
+import type { GroupTargetState } from './resourceGroupConfiguration/kind.ts';
 import { ROUTING_RULE } from './routingRule/spec.ts';
 
 /** Outcome of a resource; each kind extends it. Immutable. */
@@ -120,9 +120,8 @@ export interface Stored {
 export interface StatusView {
   readonly stored: Stored;
   readonly table: RoutingTable;
-  readonly findings: DataPlaneFindings;
+  readonly findings: Findings;
   readonly counts: AdmissionCounts;
-  readonly targets: GroupTargets;
 }
 
 /**
@@ -202,52 +201,95 @@ export interface CredentialsFinding {
 }
 
 type Outcomes = { readonly of: (kind: Kind) => readonly ResourceOutcome[] };
+type OfGeneration = { readonly generation: number; readonly message: string };
 
-/** Observations of clusters and rules by this replica's data plane, for their statuses. */
-export class DataPlaneFindings {
-  /** By `keyText`: the last failure of a rule or tenant at evaluation, and the generation that failed. */
-  readonly #failures = new Map<string, { readonly generation: number; readonly message: string }>();
+/** Observations of one resource by this replica. */
+interface Finding {
+  /** The last failure of a rule or tenant at evaluation. */
+  readonly failure?: OfGeneration;
+  /** The last change of its row by another program that was overwritten, and when, in monotonic milliseconds. */
+  readonly overruled?: OfGeneration & { readonly at: number };
+  /** When its status was written last, in monotonic milliseconds. */
+  readonly written?: { readonly uid: string; readonly at: number };
+  /** States of the groups that it declares, by database; left out: not tried yet. */
+  readonly targets?: readonly GroupTargetState[];
+}
+
+/** Time for which the condition `Drift` is shown at most, in milliseconds. */
+const DRIFT_MS = 24 * 3_600_000;
+
+/** This replica's observations of resources, for their statuses. */
+export class Findings {
+  readonly #byKey = new Map<string, Finding>();
   /** By cluster, from its first query on. */
   readonly forwardedHeaders = new Map<string, ForwardedHeadersFinding>();
   /** By cluster. */
   readonly credentials = new Map<string, CredentialsFinding>();
 
+  /** @param key as `keyText` has it */
+  of(key: string): Finding {
+    return this.#byKey.get(key) ?? {};
+  }
+
+  note(key: string, finding: Finding): void {
+    this.#byKey.set(key, { ...this.of(key), ...finding });
+  }
+
+  /** Drops the findings of a resource that was deleted. */
+  forget(key: string): void {
+    this.#byKey.delete(key);
+  }
+
   /** Notes that a rule as it is now failed for a request. @returns keys of the resources whose status that changes */
   noteRuleFailure(rule: string, message: string, outcomes: Outcomes): readonly string[] {
-    return this.#note(outcomesOfName(outcomes, ROUTING_RULE, rule), message);
+    return this.#noteFailure(outcomesOfName(outcomes, ROUTING_RULE, rule), message);
   }
 
   /** Notes the first query that tenants as they are now match together. @returns as `noteRuleFailure` */
   noteTenantConflict(tenants: readonly string[], outcomes: Outcomes): readonly string[] {
     const message = `spec.decides of the tenants ${tenants.join(', ')} match the same query, which none of them decides`;
-    const isNew = (outcome: ResourceOutcome) => this.failure(outcome) === null;
-    return this.#note(tenants.flatMap((name) => outcomesOfName(outcomes, ENGINE_TENANT, name)).filter(isNew), message);
+    const all = tenants.flatMap((name) => outcomesOfName(outcomes, ENGINE_TENANT, name));
+    return this.#noteFailure(
+      all.filter((outcome) => this.failure(outcome) === null),
+      message,
+    );
   }
 
-  #note(outcomes: readonly ResourceOutcome[], message: string): readonly string[] {
+  #noteFailure(outcomes: readonly ResourceOutcome[], message: string): readonly string[] {
     const changed = outcomes.filter((outcome) => this.failure(outcome) !== message);
     for (const { key, resource } of changed)
-      this.#failures.set(keyText(key), { generation: resource.metadata.generation, message });
+      this.note(keyText(key), { failure: { generation: resource.metadata.generation, message } });
     return changed.map(({ key }) => keyText(key));
   }
 
   /** The last failure of the current version of a rule or tenant, or null. */
   failure({ key, resource }: ResourceOutcome): string | null {
-    const failure = this.#failures.get(keyText(key));
+    const { failure } = this.of(keyText(key));
     return failure?.generation === resource.metadata.generation ? failure.message : null;
   }
 
-  /** Drops the findings of a resource that was deleted. @param key as `keyText` has it */
-  forget(key: string): void {
-    this.#failures.delete(key);
+  /** The condition `Drift` of a version of a resource, for a day; null: nothing was overwritten. @param now monotonic milliseconds */
+  drift(key: string, generation: number, now: number): ConditionDraft | null {
+    const { overruled } = this.of(key);
+    if (overruled?.generation !== generation || now - overruled.at >= DRIFT_MS) return null;
+    return conditionsAt(generation)('Drift', 'True', 'ForeignWriteOverruled', overruled.message);
+  }
+
+  /** Ends drifts that have been shown for a day. @returns keys of their resources */
+  endDrifts(now: number): readonly string[] {
+    const over = [...this.#byKey].filter(([, { overruled }]) => overruled && now - overruled.at >= DRIFT_MS);
+    return over.map(([key, { overruled: _, ...finding }]) => {
+      this.#byKey.set(key, finding);
+      return key;
+    });
   }
 }
 
 /** Notes a finding about a cluster; null forgets it. @returns keys of the resources whose status that changes */
-export function noteFinding<Finding>(
-  findings: Map<string, Finding>,
+export function noteFinding<Found>(
+  findings: Map<string, Found>,
   cluster: string,
-  finding: Finding | null,
+  finding: Found | null,
   outcomes: Outcomes,
 ): readonly string[] {
   if (isDeepStrictEqual(findings.get(cluster) ?? null, finding)) return [];

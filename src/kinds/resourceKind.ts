@@ -15,7 +15,7 @@ import type { CompileContext } from '../rules/language/scope.ts';
 import type { CompiledRules, RuleCompiler, RulesFile } from '../rules/ruleCompiler.ts';
 import type { Tenancy } from '../rules/tenancy.ts';
 import type { BackendRow } from '../store/store.ts';
-import { DataPlaneFindings, type ResourceOutcome, type State, type StatusDraft, type StatusView } from './outcome.ts';
+import { Findings, type ResourceOutcome, type State, type StatusDraft, type StatusView } from './outcome.ts';
 import type { ServiceLookup } from './serviceLookup.ts';
 
 /** Inputs of outcomes in addition to the resources. */
@@ -97,22 +97,23 @@ export interface PrinterColumn {
   readonly priority?: number;
 }
 
-export const conditionColumn = (type: string, description: string, priority = 0): PrinterColumn => ({
-  name: type,
-  type: 'string',
-  jsonPath: `.status.conditions[?(@.type=="${type}")].status`,
-  description,
-  ...(priority === 0 ? {} : { priority }),
-});
+/** @param path below the object, such as `spec.active` */
+export const column = (
+  name: string,
+  type: PrinterColumn['type'],
+  path: string,
+  description: string,
+  priority = 0,
+): PrinterColumn => ({ name, type, jsonPath: `.${path}`, description, ...(priority === 0 ? {} : { priority }) });
+
+export const conditionColumn = (type: string, description: string, priority = 0): PrinterColumn =>
+  column(type, 'string', `status.conditions[?(@.type=="${type}")].status`, description, priority);
 
 /** Columns of counts of queries (`countProperties`). */
 export const countColumns: readonly PrinterColumn[] = [
-  { name: 'Running', type: 'integer', jsonPath: '.status.runningQueries', description: 'Queries that run.' },
-  { name: 'Queued', type: 'integer', jsonPath: '.status.queuedQueries', description: 'Queries that wait.' },
-  {
-    ...{ name: 'Rejected', type: 'integer', jsonPath: '.status.rejectedQueries' },
-    ...{ description: 'Queries rejected.', priority: 1 },
-  },
+  column('Running', 'integer', 'status.runningQueries', 'Queries that run.'),
+  column('Queued', 'integer', 'status.queuedQueries', 'Queries that wait.'),
+  column('Rejected', 'integer', 'status.rejectedQueries', 'Queries rejected.', 1),
 ];
 
 /**
@@ -311,8 +312,8 @@ export interface ManifestFinding {
 /** The reason that a resource is not accepted until a user changes it, as its status has it (condition `Stalled`). */
 export function rejectionBy(kind: ResourceKind, outcome: ResourceOutcome): ConditionDraft | undefined {
   const view = {
-    ...{ stored: { stored: true, reason: '' }, table: emptyTable, findings: new DataPlaneFindings() },
-    ...{ counts: noCounts, targets: () => null },
+    ...{ stored: { stored: true, reason: '' }, table: emptyTable, findings: new Findings() },
+    counts: noCounts,
   };
   return kind.status(outcome, view).conditions.find(({ type }) => type === 'Stalled');
 }

@@ -1,7 +1,7 @@
 import { EventRecorder } from './events/eventRecorder.ts';
 import { type DatabaseLeadership, leaseNameOf } from './leadership/leadership.ts';
 import { LeaseLeadership } from './leadership/leaseLeadership.ts';
-import type { OperatorOptions, SourceComponents } from './operatorOptions.ts';
+import type { OperatorOptions, SourceComponents } from './operator.ts';
 import { countedCalls } from './sources/kubernetes/apiServerCalls.ts';
 import { SecretCredentials } from './sources/kubernetes/healthCredentials.ts';
 import { KubeApi } from './sources/kubernetes/kubeApi.ts';

@@ -1,57 +1,58 @@
+import type { Registry } from 'prom-client';
+import { Findings } from '../kinds/outcome.ts';
+import type { Platform, ProgramSettings } from '../kinds/resourceKind.ts';
 import { noServices } from '../kinds/serviceLookup.ts';
 import { parseLabelSelector } from '../model/labelSelector.ts';
-import { keyTextOf } from '../model/resource.ts';
 import { registryNameOf } from '../model/resourceName.ts';
 import { noCounts } from '../routing/admissionCounts.ts';
+import type { AuditWriter } from '../store/auditWriter.ts';
+import type { SchemaStores } from '../store/resourceGroupStore.ts';
+import type { SourceName, Store } from '../store/store.ts';
 import { OperatorAudit } from './audit/operatorAudit.ts';
 import { Discoveries } from './discovery/discoveries.ts';
-import { DatabaseLeadership } from './leadership/leadership.ts';
-import { type OperatorOptions, platformOf, type ResourceSettings, type SourceComponents } from './operatorOptions.ts';
-import { Controller } from './reconcile/controller.ts';
-import { ExternalChanges } from './reconcile/externalChanges.ts';
+import type { EventRecorder } from './events/eventRecorder.ts';
+import { DatabaseLeadership, type Leadership } from './leadership/leadership.ts';
+import { Controller, type ControllerContext } from './reconcile/controller.ts';
+import { type ExternalChangeReport, externalChangeReport } from './reconcile/externalChanges.ts';
 import { groupApplier } from './reconcile/groupApplier.ts';
 import { operatorMetrics } from './reconcile/metrics.ts';
 import { clusterCredentials, ResourceClusterRegistry } from './registry/clusterRegistry.ts';
 import { groupTables } from './registry/groupWrites.ts';
 import { LimitRegistry } from './registry/limitRegistry.ts';
-import { type AppliedChange, ResourceWrites } from './registry/resourceWrites.ts';
+import { type ApiWrites, type AppliedChange, ResourceWrites } from './registry/resourceWrites.ts';
 import { DatabaseSource, type DatabaseSourceOptions } from './sources/database/databaseSource.ts';
 import { DirectorySource } from './sources/directory/directorySource.ts';
-import type { ResourceSelection } from './sources/source.ts';
+import type { SecretCredentials } from './sources/kubernetes/healthCredentials.ts';
+import type { KubernetesServices } from './sources/kubernetes/kubernetesServices.ts';
+import type { KubernetesSource } from './sources/kubernetes/kubernetesSource.ts';
+import type { ResourceSelection, ResourceSource } from './sources/source.ts';
+import type { WebhookParts } from './webhook/webhookCertificate.ts';
 
 /** The operator of one replica, ready to be started. */
 export type Operator = Awaited<ReturnType<typeof createOperator>>;
 
 /** Makes the operator for the configured source of resources. */
 export async function createOperator(options: OperatorOptions) {
+  const { store, table, clock, logger, resourceGroups: groupStores = null, ownDatabase = null } = options;
+  const { groupOwners } = store;
   const metrics = operatorMetrics(options.metrics, options.kinds);
-  const changes = new ExternalChanges(options.clock, options.logger, metrics);
-  const parts = await sourceParts(options, changes);
+  const findings = new Findings();
+  const onExternalChange = externalChangeReport(findings, clock, logger, metrics);
+  const parts = await sourceParts(options, onExternalChange);
   const { leadership, kubernetes } = parts;
   const source = parts.source.selecting(selectionOf(options.resources));
-  const { store, table, clock, logger, resourceGroups: groupStores = null, ownDatabase = null } = options;
   const { unmanagedRows } = options.resources;
   const several = platformOf(options.resources, parts.namespace);
   const platform = several.areSeveral ? several : { ...several, namespace: source.writeNamespace };
   const discoveries = kubernetes === undefined ? undefined : new Discoveries(options, kubernetes, leadership);
-  const { groupOwners } = store;
-  const effects = groupApplier(groupStores, groupOwners, () => controller.outcomes, logger);
+  const effects = groupApplier(groupStores, groupOwners, () => controller.outcomes, findings, logger);
   const controller: Controller = new Controller({
     ...options,
-    ...{ source, leadership, statusLeadership: kubernetes?.statusLeadership, metrics },
-    ...{ effects, platform, changes, unmanagedRows, discoveries, otherLosses: discoveries },
+    ...{ source, leadership, statusLeadership: kubernetes?.statusLeadership, metrics, findings, onExternalChange },
+    ...{ effects, platform, unmanagedRows, discoveries, otherLosses: discoveries },
     services: kubernetes?.services ?? noServices,
-    onTransition: (transition) => {
-      kubernetes?.events.recordTransition(transition);
-      const { resource, condition } = transition;
-      if (condition.type !== 'Accepted' || condition.status !== 'False') return;
-      logger.warn({ resource: keyTextOf(resource), reason: condition.reason }, `not accepted: ${condition.message}`);
-    },
+    onTransition: kubernetes && ((transition) => kubernetes.events.recordTransition(transition)),
     onEnded: (before, after) => audit?.recordEnded(before, after),
-    onRefresh: (changed) => {
-      audit?.note(changed);
-      discoveries?.request();
-    },
   });
   const writes = new ResourceWrites(source, controller, table, options.addresses, clock, options.apiWrites);
   const audit: OperatorAudit | null =
@@ -92,7 +93,10 @@ export async function createOperator(options: OperatorOptions) {
   };
 }
 
-async function sourceParts(options: OperatorOptions, changes: ExternalChanges): Promise<SourceComponents> {
+async function sourceParts(
+  options: OperatorOptions,
+  onExternalChange: ExternalChangeReport,
+): Promise<SourceComponents> {
   const { resources, kinds, store, clock, logger } = options;
   const row = new DatabaseLeadership({ store, holder: options.instance, clock, logger });
   if (resources.source === 'kubernetes') {
@@ -103,9 +107,9 @@ async function sourceParts(options: OperatorOptions, changes: ExternalChanges): 
   const [named = resources.namespace] = resources.namespaces;
   const namespace = named === null || named === '*' ? 'default' : named;
   if (resources.source === 'database') {
-    const onExternalChange: DatabaseSourceOptions['onExternalChange'] = (resource, fields) =>
-      changes.report({ resource, cluster: registryNameOf(resource), outcome: 'adopted', fields });
-    const source = new DatabaseSource({ kinds, store, namespace, clock, logger, onExternalChange });
+    const onAdopted: DatabaseSourceOptions['onExternalChange'] = (resource, fields) =>
+      onExternalChange({ resource, cluster: registryNameOf(resource), outcome: 'adopted', fields });
+    const source = new DatabaseSource({ kinds, store, namespace, clock, logger, onExternalChange: onAdopted });
     return { source, namespace, leadership: row };
   }
   // The configuration's schema asks for a directory with this source.
@@ -120,4 +124,67 @@ function selectionOf({ source, class: gatewayClass, labelSelector, namespaces }:
   // On the API server no others are read.
   const isListed = source === 'kubernetes' || namespaces.length === 0;
   return { gatewayClass, labels, namespaces: isListed ? null : new Set(namespaces) };
+}
+
+/** `resources` of the configuration. */
+export interface ResourceSettings {
+  readonly source: SourceName;
+  readonly directory: string | null;
+  readonly namespace: string | null;
+  /** In place of `namespace`, unless empty. */
+  readonly namespaces: readonly string[];
+  /** Class of the gateway; null: resources that name none are its own. */
+  readonly class: string | null;
+  /** As `parseLabelSelector` reads it; null: any labels. */
+  readonly labelSelector: string | null;
+  /** Lease of this gateway; null: that of its class. */
+  readonly leaseName: string | null;
+  readonly kubeconfig: string | null;
+  readonly writeNamespace: string | null;
+  readonly unmanagedRows: 'serve' | 'ignore';
+}
+
+/** The platform of a gateway. @param own the gateway's namespace */
+export function platformOf(
+  { namespace, namespaces }: Pick<ResourceSettings, 'namespace' | 'namespaces'>,
+  own: string,
+): Platform {
+  return { namespace: own, areSeveral: namespaces.length === 0 ? namespace === '*' : new Set(namespaces).size > 1 };
+}
+
+/** Options of `createOperator`; call `controller.scheduleRefresh()` when an input of outcomes has changed. */
+export interface OperatorOptions
+  extends Omit<ProgramSettings, 'services' | 'discoveries' | 'platform'>,
+    Pick<ControllerContext, 'kinds' | 'table' | 'deletionGuard' | 'admissionCounts' | 'clock' | 'random' | 'logger'> {
+  readonly resources: ResourceSettings;
+  readonly apiWrites: ApiWrites;
+  /** `resources.discovery.namespaces`; left out, a discovery looks only at its own namespace. */
+  readonly discoveryNamespaces?: readonly string[];
+  readonly store: Pick<Store, 'resources' | 'backends' | 'leader' | 'audit' | 'groupOwners'>;
+  /** Where resource groups are; null or left out: switched off. */
+  readonly resourceGroups?: SchemaStores | null;
+  /** Writes entries of the audit; left out, nothing is recorded there. */
+  readonly auditWriter?: Pick<AuditWriter, 'add'>;
+  /** Name of this process, unique among replicas and restarts, e.g. host name and a random part. */
+  readonly instance: string;
+  readonly metrics: Registry;
+}
+
+/** Parts of an operator that there are only with Kubernetes. */
+export interface KubernetesComponents {
+  readonly source: KubernetesSource;
+  /** Leadership for statuses; undefined: general leadership. */
+  readonly statusLeadership: Leadership | undefined;
+  readonly services: KubernetesServices;
+  readonly events: EventRecorder;
+  readonly credentials: SecretCredentials;
+  readonly webhook: WebhookParts;
+  readonly stop: () => Promise<void>;
+}
+
+export interface SourceComponents {
+  readonly source: ResourceSource;
+  readonly namespace: string;
+  readonly leadership: Leadership;
+  readonly kubernetes?: KubernetesComponents;
 }

@@ -1,3 +1,4 @@
+import type { Knex } from 'knex';
 import type { ResourceKey } from '../model/resource.ts';
 import { batches, whereGiven, whereWithin } from './columns.ts';
 import { agedTable } from './deletion.ts';
@@ -109,12 +110,14 @@ export class AuditRepository extends agedTable('eg_audit', 'at') {
     });
   }
 
-  /** All marks; null before the first of them were set. */
-  marks(): Promise<readonly AuditMark[] | null> {
+  /** Marks of some keys, or all; null before the first of them were set. */
+  marks(keys?: readonly ResourceKey[]): Promise<readonly AuditMark[] | null> {
     return this.database.run(async (knex) => {
       if ((await knex('eg_marks').where('name', BEGUN).first('name')) === undefined) return null;
-      const rows: AuditMark[] = await knex(MARKS).select('*');
-      return rows.map((row) => ({ ...row, noted: Number(row.noted) }));
+      const marks: AuditMark[] = [];
+      for (const some of keys === undefined ? [undefined] : batches(keys, BATCH))
+        marks.push(...(await whereKeys(knex(MARKS), some).select('*')));
+      return marks.map((mark) => ({ ...mark, noted: Number(mark.noted) }));
     });
   }
 
@@ -124,9 +127,8 @@ export class AuditRepository extends agedTable('eg_audit', 'at') {
       // The fence locks the leader's row, so that no other replica changes marks meanwhile.
       if (!(await fenceHolds(trx, this.database, fence))) return false;
       for (const some of batches(changes, BATCH)) {
-        const present = trx(MARKS);
-        for (const { key } of some) present.orWhere({ kind: key.kind, namespace: key.namespace, name: key.name });
-        await present.delete();
+        const keys = some.map(({ key }) => key);
+        await whereKeys(trx(MARKS), keys).delete();
         const marks = some.flatMap(({ to }) =>
           to === null ? [] : [{ ...to, title: cutToWidth(to.title, 256), state: storable(to.state) }],
         );
@@ -153,6 +155,12 @@ export class AuditRepository extends agedTable('eg_audit', 'at') {
     const last = await this.database.run((knex) => knex(ENTRIES).orderBy('at', 'desc').offset(entries).first('at'));
     return last === undefined ? 0 : await this.deleteBefore(Number(last.at) + 1, fence);
   }
+}
+
+/** @param keys left out: any */
+function whereKeys(query: Knex.QueryBuilder, keys: readonly ResourceKey[] = []): Knex.QueryBuilder {
+  for (const { kind, namespace, name } of keys) query.orWhere({ kind, namespace, name });
+  return query;
 }
 
 function rowOf({ id, at, source, action, roles = [], digest = null, ...entry }: NewAuditEntry): Row {

@@ -3,7 +3,7 @@ import { Registry } from 'prom-client';
 import { resourceKinds } from '../../src/kinds/registry.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import { openAddresses } from '../../src/model/clusterAddresses.ts';
-import type { OperatorOptions } from '../../src/operator/operatorOptions.ts';
+import type { OperatorOptions } from '../../src/operator/operator.ts';
 import type { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
 import type { Store } from '../../src/store/store.ts';
 import { defaultDeletionGuard } from './defaults.ts';

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
+import { Findings } from '../../src/kinds/outcome.ts';
 import { resourceKinds } from '../../src/kinds/registry.ts';
 import { noServices } from '../../src/kinds/serviceLookup.ts';
 import { systemClock } from '../../src/model/clock.ts';
@@ -8,8 +9,8 @@ import { type ClusterAddresses, openAddresses } from '../../src/model/clusterAdd
 import type { ResourceKey } from '../../src/model/resource.ts';
 import { registryNameOf } from '../../src/model/resourceName.ts';
 import { DatabaseLeadership } from '../../src/operator/leadership/leadership.ts';
-import { Controller, type ControllerOptions } from '../../src/operator/reconcile/controller.ts';
-import { ExternalChanges } from '../../src/operator/reconcile/externalChanges.ts';
+import { Controller, type ControllerContext } from '../../src/operator/reconcile/controller.ts';
+import { type ExternalChangeReport, externalChangeReport } from '../../src/operator/reconcile/externalChanges.ts';
 import { groupApplier } from '../../src/operator/reconcile/groupApplier.ts';
 import { operatorMetrics } from '../../src/operator/reconcile/metrics.ts';
 import { ResourceClusterRegistry } from '../../src/operator/registry/clusterRegistry.ts';
@@ -40,7 +41,7 @@ export interface OperatorRig {
 
 /** What a test chooses. */
 export interface RigOptions {
-  readonly controller?: Partial<ControllerOptions>;
+  readonly controller?: Partial<ControllerContext>;
   readonly registry?: { readonly apiWrites?: ApiWrites; readonly addresses?: ClusterAddresses };
   readonly leaderTtlMs?: number;
   /** Where resource groups go; left out, nowhere. */
@@ -63,7 +64,7 @@ export function quickDirectory(directory: string): DirectorySource {
 }
 
 /** A source over the database with quick times. */
-export function quickDatabase(store: Store, changes?: ExternalChanges): DatabaseSource {
+export function quickDatabase(store: Store, onExternalChange: ExternalChangeReport = () => undefined): DatabaseSource {
   return new DatabaseSource({
     kinds: resourceKinds,
     store,
@@ -72,14 +73,14 @@ export function quickDatabase(store: Store, changes?: ExternalChanges): Database
     logger,
     pollMs: 50,
     onExternalChange: (resource, fields) =>
-      changes?.report({ resource, cluster: registryNameOf(resource), outcome: 'adopted', fields }),
+      onExternalChange({ resource, cluster: registryNameOf(resource), outcome: 'adopted', fields }),
   });
 }
 
 /** Makes and starts an operator. */
 export async function startOperator(
   store: Store,
-  sourceOf: ResourceSource | ((changes: ExternalChanges) => ResourceSource),
+  sourceOf: ResourceSource | ((onExternalChange: ExternalChangeReport) => ResourceSource),
   options: RigOptions = {},
 ): Promise<OperatorRig> {
   const table = new RoutingTableHolder();
@@ -93,16 +94,18 @@ export async function startOperator(
     ...(options.leaderTtlMs === undefined ? {} : { ttlMs: options.leaderTtlMs }),
   });
   const { metrics = operatorMetrics(new Registry()), logger: controllerLogger = logger } = options.controller ?? {};
-  const changes = new ExternalChanges(systemClock, controllerLogger, metrics);
-  const source = typeof sourceOf === 'function' ? sourceOf(changes) : sourceOf;
+  const findings = new Findings();
+  const onExternalChange = externalChangeReport(findings, systemClock, controllerLogger, metrics);
+  const source = typeof sourceOf === 'function' ? sourceOf(onExternalChange) : sourceOf;
   const { groups } = options;
   const effects =
-    groups === undefined ? null : groupApplier(groups, store.groupOwners, () => controller.outcomes, logger, 100);
+    groups === undefined
+      ? null
+      : groupApplier(groups, store.groupOwners, () => controller.outcomes, findings, logger, 100);
   const controller: Controller = new Controller({
     kinds: resourceKinds,
     services: noServices,
     addresses: openAddresses,
-    onTransition: () => undefined,
     source,
     store,
     table,
@@ -113,7 +116,8 @@ export async function startOperator(
     defaultRoutingGroup: 'adhoc',
     unmanagedRows: 'serve',
     deletionGuard: defaultDeletionGuard,
-    changes,
+    findings,
+    onExternalChange,
     clock: systemClock,
     random: Math.random,
     logger,

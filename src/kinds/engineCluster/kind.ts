@@ -18,6 +18,7 @@ import {
 } from '../outcome.ts';
 import {
   type CheckedManifest,
+  column,
   conditionColumn,
   type Exportable,
   type ExportedResource,
@@ -68,26 +69,14 @@ export const engineCluster: ResourceKind<ClusterOutcome> = {
     },
   },
   columns: [
-    { name: 'Group', type: 'string', jsonPath: '.spec.routingGroup', description: 'Routing group.' },
-    { name: 'Active', type: 'boolean', jsonPath: '.status.active', description: 'Takes new queries.' },
+    column('Group', 'string', 'spec.routingGroup', 'Routing group.'),
+    column('Active', 'boolean', 'status.active', 'Takes new queries.'),
     conditionColumn('Healthy', 'The last health check was good.'),
-    { name: 'Running', type: 'integer', jsonPath: '.status.runningQueries', description: 'Queries that run.' },
-    {
-      ...{ name: 'Queued', type: 'integer', jsonPath: '.status.queuedQueries' },
-      ...{ description: 'Queries that wait.', priority: 1 },
-    },
-    {
-      ...{ name: 'Version', type: 'string', jsonPath: '.status.version' },
-      ...{ description: 'Version of the engine.', priority: 1 },
-    },
-    { name: 'URL', type: 'string', jsonPath: '.status.proxyTo', description: 'URL in use.', priority: 1 },
-    {
-      name: 'Override',
-      type: 'string',
-      jsonPath: '.status.conditions[?(@.type=="Active")].reason',
-      description: 'Why it is active or not.',
-      priority: 1,
-    },
+    column('Running', 'integer', 'status.runningQueries', 'Queries that run.'),
+    column('Queued', 'integer', 'status.queuedQueries', 'Queries that wait.', 1),
+    column('Version', 'string', 'status.version', 'Version of the engine.', 1),
+    column('URL', 'string', 'status.proxyTo', 'URL in use.', 1),
+    column('Override', 'string', 'status.conditions[?(@.type=="Active")].reason', 'Why it is active or not.', 1),
   ],
   selectableFields: ['.spec.routingGroup', '.spec.active', '.spec.gatewayClassName'],
   example: { proxyTo: 'http://engine-a:8080', routingGroup: 'adhoc' },

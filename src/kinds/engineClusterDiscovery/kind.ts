@@ -25,6 +25,7 @@ import {
   statusDraft,
 } from '../outcome.ts';
 import {
+  column,
   conditionColumn,
   type DiscoveryReport,
   groupFindings,
@@ -74,8 +75,8 @@ export const engineClusterDiscovery: ResourceKind<DiscoveryOutcome> = {
     conflicts: countField('Services whose cluster would have the name of another one.'),
   },
   columns: [
-    { name: 'Services', type: 'integer', jsonPath: '.status.services', description: 'Services that match.' },
-    { name: 'Clusters', type: 'integer', jsonPath: '.status.clusters', description: 'Clusters made of them.' },
+    column('Services', 'integer', 'status.services', 'Services that match.'),
+    column('Clusters', 'integer', 'status.clusters', 'Clusters made of them.'),
     conditionColumn('Discovered', 'Every Service that matches is a cluster.'),
     conditionColumn('ResolvedRefs', 'The Services of its namespaces can be read.', 1),
   ],

@@ -19,6 +19,7 @@ import {
   statusDraft,
 } from '../outcome.ts';
 import {
+  column,
   type KindProgram,
   type Platform,
   type ProgramSettings,
@@ -62,10 +63,9 @@ export const engineTenant: ResourceKind<TenantOutcome> = {
       description: 'Namespaces that the selector selects, for a restart while their labels cannot be read.',
     },
   },
-  columns: (['Namespaces', 'Clusters', 'Rules'] as const).map((name) => ({
-    ...{ name, type: 'integer', jsonPath: `.status.${name.toLowerCase()}` },
-    description: `${name} of the tenant.`,
-  })),
+  columns: ['Namespaces', 'Clusters', 'Rules'].map((name) =>
+    column(name, 'integer', `status.${name.toLowerCase()}`, `${name} of the tenant.`),
+  ),
   selectableFields: ['.spec.gatewayClassName'],
   example: {
     namespaces: { names: ['analytics'] },

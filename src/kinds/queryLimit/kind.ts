@@ -20,6 +20,7 @@ import {
 import { type PolicyOutcome, PolicyProgram } from '../policyProgram.ts';
 import {
   type CheckedManifest,
+  column,
   conditionColumn,
   countColumns,
   groupFindings,
@@ -50,14 +51,9 @@ export const queryLimit: ResourceKind<LimitOutcome> = {
   spec: QueryLimitSpec,
   statusProperties: countProperties,
   columns: [
-    { name: 'Per', type: 'string', jsonPath: '.spec.per', description: 'What has a counter of its own.' },
-    {
-      name: 'Limit',
-      type: 'integer',
-      jsonPath: '.spec.maxRunningQueries',
-      description: 'Queries at a time by one counter.',
-    },
-    { name: 'Mode', type: 'string', jsonPath: '.spec.mode', description: 'Enforce or Observe.' },
+    column('Per', 'string', 'spec.per', 'What has a counter of its own.'),
+    column('Limit', 'integer', 'spec.maxRunningQueries', 'Queries at a time by one counter.'),
+    column('Mode', 'string', 'spec.mode', 'Enforce or Observe.'),
     ...countColumns,
     conditionColumn('ResolvedRefs', 'The routing groups that it names have clusters.', 1),
   ],

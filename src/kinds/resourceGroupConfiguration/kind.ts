@@ -3,7 +3,7 @@ import { type Problem, problemText } from '../../model/errors.ts';
 import { type DeclaredRows, declaredRows } from '../../model/groupsFile/declaredGroups.ts';
 import { checkGroupsFile } from '../../model/groupsFile/groupsFile.ts';
 import { isOlder } from '../../model/nameClaims.ts';
-import { keyTextOf, type Resource, type ResourceKey } from '../../model/resource.ts';
+import { keyText, keyTextOf, type Resource } from '../../model/resource.ts';
 import { compileCheck } from '../../model/validation.ts';
 import type { GrantRejection, Tenancy } from '../../rules/tenancy.ts';
 import { PERIOD_ROOT } from '../../store/resourceGroupStore.ts';
@@ -25,6 +25,7 @@ import {
 import { PolicyVersions } from '../policyProgram.ts';
 import {
   type CheckedManifest,
+  column,
   conditionColumn,
   type Exportable,
   type ExportedResource,
@@ -225,7 +226,7 @@ export const resourceGroupConfiguration: ResourceKind<GroupsOutcome> = {
   spec: ResourceGroupConfigurationSpec,
   statusProperties,
   columns: [
-    { name: 'Environment', type: 'string', jsonPath: '.spec.environment', description: 'Environment of the engines.' },
+    column('Environment', 'string', 'spec.environment', 'Environment of the engines.'),
     conditionColumn('Applied', 'The tables have what is declared.'),
     conditionColumn('Drift', 'Somebody else changed what is declared.'),
   ],
@@ -259,25 +260,24 @@ export function databaseState<S extends DatabaseState>(
   return states.find((each) => (each.name ?? null) === database && each.environment === environment);
 }
 
-/** States of the groups that a resource declares, by database; null: not tried yet. */
-export type GroupTargets = (key: ResourceKey) => readonly GroupTargetState[] | null;
+type Targets = readonly GroupTargetState[] | undefined;
 
-export function groupsStatus(outcome: GroupsOutcome, { stored, targets }: StatusView): StatusDraft {
+function groupsStatus(outcome: GroupsOutcome, { stored, findings }: StatusView): StatusDraft {
   const { acceptance } = outcome;
-  const states = targets(outcome.key);
+  const { targets: states } = findings.of(keyText(outcome.key));
   const applied = appliedState(outcome, states);
   const own = ready(acceptance, stored);
   const message = 'accepted, and in the tables of the engines';
   const isOwn = own.status !== 'True' || outcome.suspended;
   const all = isOwn ? own : applied.status === 'True' ? { ...own, message } : applied;
-  const fields = states === null ? {} : { databases: states.map(({ reason: _, ...state }) => state) };
+  const fields = states === undefined ? {} : { databases: states.map(({ reason: _, ...state }) => state) };
   return statusDraft(outcome, acceptance, fields, { Applied: applied, Drift: driftState(states ?? []), Ready: all });
 }
 
-function appliedState({ acceptance, suspended, resource }: GroupsOutcome, states: ReturnType<GroupTargets>): State {
+function appliedState({ acceptance, suspended, resource }: GroupsOutcome, states: Targets): State {
   if (acceptance.status !== 'True') return { ...acceptance, message: 'what was applied before stays in the tables' };
   if (suspended) return conditionState('Unknown', 'Suspended', 'nothing is written while spec.suspend is true');
-  if (states === null) return conditionState('Unknown', 'Pending', 'the tables are not written yet');
+  if (states === undefined) return conditionState('Unknown', 'Pending', 'the tables are not written yet');
   const failed = states.filter(({ failure }) => failure !== undefined);
   if (failed.length > 0) {
     const message = failed.map((state) => `${titleOf(state)}: ${state.failure}`).join('; ');

@@ -20,6 +20,7 @@ import {
 import { type PolicyOutcome, PolicyProgram } from '../policyProgram.ts';
 import {
   type CheckedManifest,
+  column,
   conditionColumn,
   countColumns,
   groupFindings,
@@ -56,21 +57,12 @@ export const routingGroup: ResourceKind<GroupOutcome> = {
     ...countProperties,
   },
   columns: [
-    { name: 'Clusters', type: 'integer', jsonPath: '.status.clusters', description: 'Clusters of the group.' },
-    {
-      ...{ name: 'Eligible', type: 'integer', jsonPath: '.status.eligibleClusters' },
-      description: 'Clusters of the group that take new queries.',
-    },
-    {
-      name: 'Limit',
-      type: 'integer',
-      jsonPath: '.spec.maxRunningQueries',
-      description: 'Queries at a time.',
-      priority: 1,
-    },
+    column('Clusters', 'integer', 'status.clusters', 'Clusters of the group.'),
+    column('Eligible', 'integer', 'status.eligibleClusters', 'Clusters of the group that take new queries.'),
+    column('Limit', 'integer', 'spec.maxRunningQueries', 'Queries at a time.', 1),
     ...countColumns,
     conditionColumn('ResolvedRefs', 'The group and its fallbacks have clusters.', 1),
-    { name: 'Fallbacks', type: 'string', jsonPath: '.spec.fallbacks', description: 'In their order.', priority: 1 },
+    column('Fallbacks', 'string', 'spec.fallbacks', 'In their order.', 1),
   ],
   selectableFields: ['.spec.name', '.spec.gatewayClassName'],
   example: { maxRunningQueries: 200, queue: { maxQueuedQueries: 1000, maxWait: '10m' } },

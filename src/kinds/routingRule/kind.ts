@@ -24,6 +24,7 @@ import {
 } from '../outcome.ts';
 import {
   type CheckedManifest,
+  column,
   conditionColumn,
   type Exportable,
   type ExportedResource,
@@ -53,8 +54,8 @@ export const routingRule: ResourceKind<RuleOutcome> = {
     routesTo: { type: 'string', description: 'Where the rule sends requests, in short.' },
   },
   columns: [
-    { name: 'Priority', type: 'integer', jsonPath: '.spec.priority', description: 'Lower fires earlier.' },
-    { name: 'Routes to', type: 'string', jsonPath: '.status.routesTo', description: 'Where it sends requests.' },
+    column('Priority', 'integer', 'spec.priority', 'Lower fires earlier.'),
+    column('Routes to', 'string', 'status.routesTo', 'Where it sends requests.'),
     conditionColumn('Accepted', 'The rule compiles.', 1),
     conditionColumn('ResolvedRefs', 'The group or cluster that it names is there.', 1),
     conditionColumn('Programmed', 'The rule is in the routing table.', 1),

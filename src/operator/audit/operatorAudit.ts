@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { MASK, maskUrls } from '../../config/secrets.ts';
 import type { ResourceOutcome } from '../../kinds/outcome.ts';
-import { API_FIELD_MANAGER, keyOf, keyText, type Resource, type ResourceKey } from '../../model/resource.ts';
+import { API_FIELD_MANAGER, keyOf, keyOfText, keyText, type Resource, type ResourceKey } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';
 import { Turns } from '../../model/turns.ts';
 import type { RulesFile } from '../../rules/ruleCompiler.ts';
@@ -9,7 +9,7 @@ import type { AuditMark, NewAuditEntry, SourceChange } from '../../store/auditRe
 import { startJob } from '../../store/job.ts';
 import type { Fence } from '../../store/store.ts';
 import type { Leadership } from '../leadership/leadership.ts';
-import type { OperatorOptions } from '../operatorOptions.ts';
+import type { OperatorOptions } from '../operator.ts';
 import type { ResourceWrites } from '../registry/resourceWrites.ts';
 import { fileRules } from '../registry/rulesFile/ruleDocument.ts';
 import { digestOfState, stateDigest, stateOf, writeDigest } from '../sources/resourceDigest.ts';
@@ -52,8 +52,7 @@ export class OperatorAudit {
   readonly #writes: ResourceWrites;
   /** Differences from the last recorded states, by `keyText` as the marks, in monotonic milliseconds. */
   readonly #waiting = new Map<string, { digest: string | undefined; readonly firstAt: number; lastAt: number }>();
-  #marks = new Map<string, AuditMark>();
-  /** Epoch of the leadership in which the marks were read; null: they are to be read. */
+  /** Epoch of the leadership in which everything was compared; null: it is to be compared. */
   #epoch: number | null = null;
   /** Keys of resources that changed since the last comparison. */
   #changed = new Set<string>();
@@ -75,15 +74,14 @@ export class OperatorAudit {
   }
 
   start(): void {
+    this.#writes.controller.onRefresh((changed) => {
+      for (const key of changed) this.#changed.add(key);
+    });
     this.#stop = startJob(0, () => this.#round());
   }
 
   async stop(): Promise<void> {
     await this.#stop();
-  }
-
-  note(changed: readonly string[]): void {
-    for (const key of changed) this.#changed.add(key);
   }
 
   /** Records that annotations of a resource were removed because their effect had ended. */
@@ -116,33 +114,32 @@ export class OperatorAudit {
 
   /** Compares resources and rules of the rules file with the marks, and records the differences. */
   async #compare(fence: Fence): Promise<void> {
-    const isNew = this.#epoch !== fence.epoch;
-    const marks = isNew ? await this.#options.store.audit.marks() : [];
-    if (isNew) this.#marks = new Map(marks?.map((mark) => [keyText(mark), mark]));
-    this.#epoch = fence.epoch;
-    const changed = this.#changed;
-    this.#changed = new Set();
     const file = this.#options.rulesFile();
-    const isSame = !isNew && file === this.#file;
+    const isSame = this.#epoch === fence.epoch && file === this.#file;
+    const changed = [...this.#changed.union(this.#waiting)];
+    this.#changed.clear();
+    const read = await this.#options.store.audit.marks(isSame ? changed.map(keyOfText) : undefined);
+    const marks = new Map(read?.map((mark) => [keyText(mark), mark]));
     if (!isSame) this.#rules = await rulesOf(file);
+    this.#epoch = fence.epoch;
     this.#file = file;
     const { outcomes } = this.#writes.controller;
     const rules = this.#rules;
-    const all = isSame ? changed : new Set([...outcomes.keys(), ...(rules?.keys() ?? []), ...this.#marks.keys()]);
+    const all = isSame ? changed : [...outcomes.keys(), ...(rules?.keys() ?? []), ...marks.keys(), ...changed];
     const turns = new Turns();
     const changes: SourceChange[] = [];
-    for (const text of new Set([...all, ...this.#waiting.keys()])) {
+    for (const text of new Set(all)) {
       if (!isSame && turns.isOver) await turns.next();
       // The controller's outcomes still have what the source lost by accident.
       const outcome = outcomes.get(text);
-      const [thing, mark] = [outcome === undefined ? rules?.get(text) : thingOf(outcome), this.#marks.get(text)];
+      const [thing, mark] = [outcome === undefined ? rules?.get(text) : thingOf(outcome), marks.get(text)];
       const isUnknown = thing === undefined && rules === null && mark !== undefined && this.#isOfFile(mark);
       if ((thing && digestOf(thing)) === mark?.digest || isUnknown) this.#waiting.delete(text);
       // Things that exist at first are no change.
-      else if (marks === null && thing) changes.push({ key: thing.key, to: this.#markOf(thing), entry: null });
+      else if (read === null && thing) changes.push({ key: thing.key, to: this.#markOf(thing), entry: null });
       else changes.push(...(await this.#changeOf(text, thing, mark)));
     }
-    if (changes.length > 0 || marks === null) await this.#record(changes, fence);
+    if (changes.length > 0 || read === null) await this.#record(changes, fence);
   }
 
   /** A difference as a change to be recorded; empty: not yet. */
@@ -187,11 +184,8 @@ export class OperatorAudit {
       this.#epoch = null;
       return;
     }
-    for (const { key, to, entry } of changes) {
-      const text = keyText(key);
-      if (to === null) this.#marks.delete(text);
-      else this.#marks.set(text, to);
-      this.#waiting.delete(text);
+    for (const { key, entry } of changes) {
+      this.#waiting.delete(keyText(key));
       if (entry !== null) this.#options.logger.info({ audit: entry }, 'changed');
     }
   }

@@ -27,7 +27,7 @@ import type { Tenancy } from '../../rules/tenancy.ts';
 import { batches } from '../../store/columns.ts';
 import { startJob } from '../../store/job.ts';
 import type { Leadership } from '../leadership/leadership.ts';
-import type { KubernetesComponents, OperatorOptions } from '../operatorOptions.ts';
+import type { KubernetesComponents, OperatorOptions } from '../operator.ts';
 import { DeletionGuard, type DeletionHold, type OtherLosses } from '../reconcile/deletionGuard.ts';
 import { digestOfJson, type ResourceWrites } from '../registry/resourceWrites.ts';
 import { VersionConflict } from '../sources/source.ts';
@@ -99,6 +99,7 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
   }
 
   start(writes: ResourceWrites): void {
+    writes.controller.onRefresh(() => this.request());
     for (const each of [this.#kubernetes.services, this.#leadership]) each.onChange(() => this.request());
     this.#end = startJob(0, () => this.#round(writes));
   }

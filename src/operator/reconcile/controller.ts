@@ -2,13 +2,14 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import {
   type CredentialsFinding,
-  DataPlaneFindings,
+  type Findings,
   type ForwardedHeadersFinding,
   keysOfCluster,
   noteFinding,
   type ResourceOutcome,
   type StatusDraft,
 } from '../../kinds/outcome.ts';
+import { isGroupsOutcome } from '../../kinds/resourceGroupConfiguration/kind.ts';
 import type { KindRegistry, ProgramSettings } from '../../kinds/resourceKind.ts';
 import type { Clock, Random } from '../../model/clock.ts';
 import { type Condition, conditionsAt, mergeConditions } from '../../model/condition.ts';
@@ -26,10 +27,9 @@ import { type AdmissionCounts, noCounts } from '../../routing/admissionCounts.ts
 import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import type { Store } from '../../store/store.ts';
 import type { Leadership } from '../leadership/leadership.ts';
-import { annotate, FencedWrite, type ResourceSource, VersionConflict } from '../sources/source.ts';
-import { resourceOfStored } from '../sources/storedResource.ts';
+import { annotate, FencedWrite, type ResourceSource, resourceOfStored, VersionConflict } from '../sources/source.ts';
 import type { DeletionGuardSettings, DeletionHold, OtherLosses } from './deletionGuard.ts';
-import type { ExternalChanges } from './externalChanges.ts';
+import type { ExternalChangeReport } from './externalChanges.ts';
 import type { GroupApplier } from './groupApplier.ts';
 import type { OperatorMetrics } from './metrics.ts';
 import { ResourceWriter, type StoredState } from './resourceWriter.ts';
@@ -59,35 +59,46 @@ const COUNT_INTERVALS = 6;
 const TRANSIENT_TYPES =
   /^(Conflicting|DeletionsHeld|Discovered|Drift|Failing|HealthCredentials|ResolvedRefs|SharedURL|Stalled|Suspended)$/;
 
-/** Options of a controller; call `scheduleRefresh` when the rules file changed. Times in milliseconds. */
+/** Options of a controller; call `scheduleRefresh` when the rules file changed. */
 export interface ControllerOptions extends ProgramSettings {
   readonly kinds: KindRegistry;
-  readonly source: ResourceSource;
   readonly store: Pick<Store, 'resources' | 'backends'>;
   readonly table: RoutingTableHolder;
-  readonly leadership: Leadership;
-  /** Leadership for statuses, if it differs; the controller starts and stops both. */
-  readonly statusLeadership?: Leadership | undefined;
   /** `resources.unmanagedRows`. */
   readonly unmanagedRows: 'serve' | 'ignore';
+  /** `resources.massDeletion`. */
+  readonly deletionGuard: DeletionGuardSettings;
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;
+}
+
+/** Parts of the operator that a controller works with. It starts and stops source, leaderships and effects. */
+export interface ControllerParts {
+  readonly source: ResourceSource;
+  readonly leadership: Leadership;
+  /** Leadership for statuses, if it differs. */
+  readonly statusLeadership?: Leadership | undefined;
   readonly metrics: OperatorMetrics;
-  readonly onTransition: (transition: Transition) => void;
-  /** `resources.massDeletion`. */
-  readonly deletionGuard: DeletionGuardSettings;
-  readonly changes: ExternalChanges;
-  /** Called when annotations of a resource were removed as their effect had ended. */
-  readonly onEnded?: (before: Resource, after: Resource) => void;
-  /** Called after each refresh of the table with the keys of resources that changed. Must not throw. */
-  readonly onRefresh?: (changed: readonly string[]) => void;
+  readonly findings: Findings;
+  readonly onExternalChange: ExternalChangeReport;
+  /** Writer of resource groups; default: none. */
+  readonly effects?: GroupApplier;
   /** Losses of what resources are made of, which are confirmed with those of resources. */
   readonly otherLosses?: OtherLosses | undefined;
+}
+
+interface ControllerListeners {
+  /** Called with each transition of a condition that was written. */
+  readonly onTransition?: ((transition: Transition) => void) | undefined;
+  /** Called when annotations of a resource were removed as their effect had ended. */
+  readonly onEnded?: (before: Resource, after: Resource) => void;
   /** Usage of limits, for statuses; default: not counted. */
   readonly admissionCounts?: AdmissionCounts;
-  /** Writer of resource groups; default: none. The controller starts and stops it. */
-  readonly effects?: GroupApplier;
+}
+
+/** Times in milliseconds. */
+interface ControllerTimes {
   readonly statusIntervalMs?: number;
   readonly rowPollMs?: number;
   /** A source that turns out empty although the database remembers resources is believed after this time: 5,000. */
@@ -96,21 +107,23 @@ export interface ControllerOptions extends ProgramSettings {
   readonly startTimeoutMs?: number;
 }
 
+/** What the parts of a controller share. */
+export type ControllerContext = ControllerOptions & ControllerParts & ControllerListeners & ControllerTimes;
+
 /**
  * The operator: keeps routing table, database and statuses as the resources say. It watches all that they depend on, and
  * has the table refreshed and keys reconciled when something changes. Every replica keeps its own table; the leader
  * writes the database's copy of the resources, and statuses.
  */
 export class Controller {
-  readonly #options: ControllerOptions;
+  readonly #options: ControllerContext;
   readonly #state: RoutingState;
   readonly #queue: WorkQueue;
   readonly #rows: RowWatch;
   readonly #resources: ServedResources;
   readonly #writer: ResourceWriter;
-  readonly #findings = new DataPlaneFindings();
-  /** When the status of a resource was written last, in monotonic milliseconds, by `keyText`. */
-  readonly #written = new Map<string, { readonly uid: string; readonly at: number }>();
+  readonly #findings: Findings;
+  readonly #refreshListeners = new Set<(changed: readonly string[]) => void>();
   #planned: NodeJS.Timeout | NodeJS.Immediate | null = null;
   /** Monotonic milliseconds before which no planned refresh begins. */
   #notBefore = 0;
@@ -123,9 +136,10 @@ export class Controller {
   #heldKinds = '';
   #isForgiving = false;
 
-  constructor(options: ControllerOptions) {
+  constructor(options: ControllerContext) {
     this.#options = options;
     const { clock, metrics } = options;
+    this.#findings = options.findings;
     this.#resources = new ServedResources(options, () => this.scheduleRefresh());
     this.#state = new RoutingState(options);
     this.#writer = new ResourceWriter(
@@ -268,6 +282,11 @@ export class Controller {
     this.#enqueueKeys(this.#findings.noteTenantConflict(tenants, this.#state));
   }
 
+  /** Registers a listener for refreshes of the table, with the keys of resources that changed. Must not throw. */
+  onRefresh(listener: (changed: readonly string[]) => void): void {
+    this.#refreshListeners.add(listener);
+  }
+
   /** Has the table follow the source soon; many calls become one refresh. */
   scheduleRefresh(): void {
     if (this.#planned !== null) return;
@@ -349,7 +368,7 @@ export class Controller {
     // It changed meanwhile.
     if (stored === 'pending') return 1;
     const { fence } = leadership;
-    const applied = fence === null ? null : effects?.apply(outcome, fence);
+    const applied = fence === null || !isGroupsOutcome(outcome) ? null : effects?.apply(outcome, fence);
     const failure = await Promise.resolve(applied).then(
       () => null,
       (error: unknown) => ({ error }),
@@ -363,10 +382,7 @@ export class Controller {
   }
 
   async #reconcileAbsence(key: string): Promise<void> {
-    const { changes, source, store, leadership, effects } = this.#options;
-    this.#findings.forget(key);
-    changes.forget(key);
-    this.#written.delete(key);
+    const { source, store, leadership, effects, onExternalChange } = this.#options;
     this.#writer.request([key]);
     const { fence } = leadership;
     if (fence === null) return;
@@ -375,10 +391,11 @@ export class Controller {
       const deleted = await store.resources.removeWithoutRow(keyOfText(key), fence);
       if (deleted !== null) {
         const resource = resourceOfStored(deleted);
-        changes.report({ resource, cluster: deleted.registryName, outcome: 'adopted', fields: [] });
+        onExternalChange({ resource, cluster: deleted.registryName, outcome: 'adopted', fields: [] });
       }
     }
     await effects?.remove(keyOfText(key), fence);
+    this.#findings.forget(key);
   }
 
   /** Has the status of a resource that a finalizer still holds state that it is deleted. */
@@ -390,20 +407,19 @@ export class Controller {
     const ready = conditionsAt(generation)('Ready', 'False', 'Terminating', message);
     const draft = { observedGeneration: generation, fields: {}, conditions: [ready] };
     await this.#writeStatus(key, { key: keyOfText(key), resource }, draft);
-    this.#written.delete(key);
+    this.#findings.forget(key);
   }
 
   #draft(key: string, outcome: ResourceOutcome, state: StoredState): StatusDraft {
-    const { kinds, source, changes, admissionCounts: counts = noCounts, table, effects } = this.#options;
-    const targets = effects?.targets ?? (() => null);
+    const { kinds, clock, admissionCounts: counts = noCounts, table } = this.#options;
     const isStored = state === 'stored';
     const reason = isStored ? '' : 'the database is not available; the change follows when it is back';
     const stored = { stored: isStored, reason };
     const { kind, namespace } = outcome.key;
-    const view = { stored, table: table.current, findings: this.#findings, counts, targets };
+    const view = { stored, table: table.current, findings: this.#findings, counts };
     const draft = kinds.of(kind).status(outcome, view);
     const conditions = [...draft.conditions];
-    const drift = changes.condition(key, source.get(outcome.key) ?? outcome.resource);
+    const drift = this.#findings.drift(key, outcome.resource.metadata.generation, clock.monotonic());
     if (drift !== null) conditions.push(drift);
     const loss = this.#resources.heldOf(kind).find((each) => each.namespace === namespace);
     if (loss !== undefined) {
@@ -426,7 +442,7 @@ export class Controller {
     if (!leader.isLeader || resource === null || resource.metadata.uid !== uid) return 0;
     const status = changedStatus(resource, draft, clock.now());
     if (status === null) return 0;
-    const last = this.#written.get(key);
+    const { written: last } = this.#findings.of(key);
     const isCount = isDeepStrictEqual(withoutCounts(status), withoutCounts(resource.status));
     const intervalMs = statusIntervalMs * (isCount ? COUNT_INTERVALS : 1);
     const waitMs = last?.uid === uid ? last.at + intervalMs - clock.monotonic() : 0;
@@ -441,7 +457,7 @@ export class Controller {
       metrics.statusWrite(false);
       throw error;
     }
-    this.#written.set(key, { uid, at: clock.monotonic() });
+    this.#findings.note(key, { written: { uid, at: clock.monotonic() } });
     metrics.statusWrite(true);
     this.#noteConditions(resource, status.conditions ?? []);
     return 0;
@@ -463,8 +479,13 @@ export class Controller {
     const isOfSameReason = before?.status === condition.status && before.reason === condition.reason;
     // Each drift counts by itself: its message states what was changed, and when it was noticed.
     if (isOfSameReason && (condition.type !== 'Drift' || before.message === condition.message)) return;
-    this.#options.metrics.statusTransitions.inc();
-    if (!isRepeated) this.#options.onTransition({ resource, condition, before });
+    const { metrics, logger, onTransition } = this.#options;
+    metrics.statusTransitions.inc();
+    if (isRepeated) return;
+    onTransition?.({ resource, condition, before });
+    const { type, status, reason, message } = condition;
+    if (type === 'Accepted' && status === 'False')
+      logger.warn({ resource: keyTextOf(resource), reason }, `not accepted: ${message}`);
   }
 
   /**
@@ -502,7 +523,7 @@ export class Controller {
     const end = clock.monotonic();
     this.#notBefore = end + Math.min(MAX_PAUSE_MS, 2 * (end - begin));
     this.#options.metrics.refreshes.inc();
-    this.#options.onRefresh?.(changed);
+    for (const listener of this.#refreshListeners) listener(changed);
     this.#enqueueKeys(changed);
     if (changed.length > 0) this.#writer.request(changed);
     if (this.#resources.fromSource && !this.#wasFromSource) {
@@ -546,7 +567,7 @@ export class Controller {
     }
     this.#state.rows = this.#options.unmanagedRows === 'serve' ? view.unmanaged : [];
     this.#writer.noteRows(view.rows);
-    this.#enqueueKeys(this.#options.changes.over);
+    this.#enqueueKeys(this.#findings.endDrifts(this.#options.clock.monotonic()));
     this.scheduleRefresh();
     if (view.hasReturned) this.#enqueueAll();
   }

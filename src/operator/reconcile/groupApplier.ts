@@ -1,13 +1,12 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
-import type { ResourceOutcome } from '../../kinds/outcome.ts';
+import type { Findings, ResourceOutcome } from '../../kinds/outcome.ts';
 import {
   type DeclaredGroups,
   databaseState,
   type GroupDrift,
   type GroupsOutcome,
   type GroupTargetState,
-  type GroupTargets,
   isGroupsOutcome,
 } from '../../kinds/resourceGroupConfiguration/kind.ts';
 import { RESOURCE_GROUP_CONFIGURATION } from '../../kinds/resourceGroupConfiguration/spec.ts';
@@ -23,7 +22,7 @@ import {
   type SchemaStores,
 } from '../../store/resourceGroupStore.ts';
 import type { Fence } from '../../store/store.ts';
-import { SerialWork } from './serialWork.ts';
+import { SerialWork } from './workQueue.ts';
 
 /** Time between two comparisons of the tables with the resources, in milliseconds. */
 const COMPARE_INTERVAL_MS = 60_000;
@@ -45,17 +44,17 @@ export function groupApplier(
   stores: SchemaStores | null,
   owners: GroupOwnerRepository,
   outcomes: () => ReadonlyMap<string, ResourceOutcome>,
+  findings: Findings,
   logger: Logger,
   intervalMs = COMPARE_INTERVAL_MS,
 ) {
-  const states = new Map<string, readonly GroupTargetState[]>();
   /** Work in progress, by database. */
   const work = new SerialWork();
   const declaredOutcomes = () => [...outcomes().values().filter(isGroupsOutcome)];
   const places = groupPlaces(stores, owners, declaredOutcomes, logger);
-  const targets: GroupTargets = (key) => states.get(keyText(key)) ?? null;
+  const targets = (key: ResourceKey): readonly GroupTargetState[] => findings.of(keyText(key)).targets ?? [];
   const stateOf = (place: GroupPlace): GroupTargetState =>
-    databaseState(targets(keyOfGroups(place)) ?? [], place.database, place.environment) ?? emptyState(place);
+    databaseState(targets(keyOfGroups(place)), place.database, place.environment) ?? emptyState(place);
 
   /** Works on each place that a resource declares, and removes what it owns elsewhere. @param outcome null: it was deleted */
   const sync = async (key: ResourceKey, outcome: GroupsOutcome | null, fence: Fence | null): Promise<void> => {
@@ -82,7 +81,7 @@ export function groupApplier(
       }
     });
     const present = (await Promise.all(after)).filter((state) => state !== null);
-    states.set(keyText(key), present);
+    findings.note(keyText(key), { targets: present });
     if (errors.length > 0) throw errors[0];
   };
 
@@ -96,6 +95,7 @@ export function groupApplier(
     });
   };
   return {
+    /** States of the groups that a resource declares, by database. */
     targets,
     compare: enqueue,
     start: (listener: typeof onDue): void => {
@@ -109,13 +109,11 @@ export function groupApplier(
       await work.settled();
     },
     /** @param fence null for a REST write, which leader and followers apply */
-    apply: async (outcome: ResourceOutcome, fence: Fence | null): Promise<void> => {
-      if (isGroupsOutcome(outcome) && outcome.declared !== null) await sync(outcome.key, outcome, fence);
+    apply: async (outcome: GroupsOutcome, fence: Fence | null): Promise<void> => {
+      if (outcome.declared !== null) await sync(outcome.key, outcome, fence);
     },
     remove: async (key: ResourceKey, fence: Fence): Promise<void> => {
-      if (key.kind !== RESOURCE_GROUP_CONFIGURATION) return;
-      await sync(key, null, fence);
-      states.delete(keyText(key));
+      if (key.kind === RESOURCE_GROUP_CONFIGURATION) await sync(key, null, fence);
     },
     /**
      * Tries if a database can have what a resource is to declare. Nothing is left written. One that is unavailable counts as if it could,

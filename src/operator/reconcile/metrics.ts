@@ -3,7 +3,7 @@ import { resourceKinds } from '../../kinds/registry.ts';
 import { SERVICE } from '../../kinds/serviceLookup.ts';
 import { type Kind, keyOf, keyOfText, type Resource } from '../../model/resource.ts';
 import { countedCalls } from '../sources/kubernetes/apiServerCalls.ts';
-import type { ControllerOptions } from './controller.ts';
+import type { ControllerContext } from './controller.ts';
 import type { DeletionHold } from './deletionGuard.ts';
 import type { RoutingState } from './routingState.ts';
 import type { ServedResources } from './servedResources.ts';
@@ -132,7 +132,7 @@ export function operatorMetrics(registry: Registry, kinds = resourceKinds) {
     },
     /** Observes the parts of an operator. */
     observe(
-      { source, leadership, clock, otherLosses }: ControllerOptions,
+      { source, leadership, clock, otherLosses }: ControllerContext,
       queue: WorkQueue,
       resources: ServedResources,
       state: RoutingState,

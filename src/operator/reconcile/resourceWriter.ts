@@ -8,8 +8,8 @@ import { within } from '../../model/timeLimit.ts';
 import { comparable, rowChanges } from '../../store/externalRow.ts';
 import { isDatabaseAway } from '../../store/failures.ts';
 import type { BackendRow, Fence } from '../../store/store.ts';
-import { isSameResource, resourceOfStored, storedOfResource } from '../sources/storedResource.ts';
-import type { ControllerOptions } from './controller.ts';
+import { isSameResource, resourceOfStored, storedOfResource } from '../sources/source.ts';
+import type { ControllerContext } from './controller.ts';
 
 /** Time between two transactions, in milliseconds; a call of the REST API does not wait for it. */
 const INTERVAL_MS = 1_000;
@@ -48,7 +48,7 @@ export type StoredState = 'stored' | 'pending' | 'failed';
  * transaction that checks the epoch of leadership (docs/decisions/0005-guarded-projection.md).
  */
 export class ResourceWriter {
-  readonly #options: ControllerOptions;
+  readonly #options: ControllerContext;
   readonly #outcomes: () => ReadonlyMap<string, ResourceOutcome> | null;
   readonly #onReport: (key: string) => void;
   /** What the database has, by `keyText`, and the epoch in which it was read; null: not read since this replica leads. */
@@ -77,7 +77,7 @@ export class ResourceWriter {
    * @param onReport called with the key of a resource of which an external change was overwritten
    */
   constructor(
-    options: ControllerOptions,
+    options: ControllerContext,
     outcomes: () => ReadonlyMap<string, ResourceOutcome> | null,
     onReport: (key: string) => void,
   ) {
@@ -322,7 +322,7 @@ export class ResourceWriter {
       .filter(({ field, row: theirs }) => ours[field] !== theirs)
       .map((change) => ({ ...change, resource: ours[change.field] }));
     if (present !== null && fields.length === 0) return;
-    this.#options.changes.report({ resource, cluster: registryName, outcome: 'overruled', fields });
+    this.#options.onExternalChange({ resource, cluster: registryName, outcome: 'overruled', fields });
     this.#onReport(keyTextOf(resource));
   }
 }

@@ -11,8 +11,8 @@ import type { RoutableCluster } from '../../routing/routingTable.ts';
 import type { CompiledRules } from '../../rules/ruleCompiler.ts';
 import { openTenancy } from '../../rules/tenancy.ts';
 import type { BackendRow, StoredResource } from '../../store/store.ts';
-import { resourceOfStored } from '../sources/storedResource.ts';
-import type { ControllerOptions } from './controller.ts';
+import { resourceOfStored } from '../sources/source.ts';
+import type { ControllerContext } from './controller.ts';
 
 export type ResourceLists = ReadonlyMap<Kind, readonly Resource[]>;
 
@@ -21,7 +21,7 @@ export type ResourceLists = ReadonlyMap<Kind, readonly Resource[]>;
  * table follows the source immediately, whatever the database does.
  */
 export class RoutingState {
-  readonly #options: ControllerOptions;
+  readonly #options: ControllerContext;
   readonly #programs: readonly { readonly kind: ResourceKind; readonly program: KindProgram }[];
   /** By `keyText`. A change of one resource changes one entry: there may be thousands. */
   readonly outcomes = new Map<string, ResourceOutcome>();
@@ -33,7 +33,7 @@ export class RoutingState {
   /** Rows of Trino Gateway, which no resource has adopted. Take effect with the next refresh. */
   rows: readonly BackendRow[] = [];
 
-  constructor(options: ControllerOptions) {
+  constructor(options: ControllerContext) {
     this.#options = options;
     this.#programs = options.kinds.all.map((kind) => ({ kind, program: kind.program(options) }));
   }

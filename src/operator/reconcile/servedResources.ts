@@ -1,7 +1,7 @@
 import { type Kind, keyOf, keyText, type ResourceKey } from '../../model/resource.ts';
 import type { StoredResource } from '../../store/store.ts';
-import { resourceOfStored } from '../sources/storedResource.ts';
-import type { ControllerOptions } from './controller.ts';
+import { resourceOfStored } from '../sources/source.ts';
+import type { ControllerContext } from './controller.ts';
 import { DeletionGuard, type DeletionHold } from './deletionGuard.ts';
 import type { ResourceLists } from './routingState.ts';
 
@@ -10,7 +10,7 @@ import type { ResourceLists } from './routingState.ts';
  * those that the source lost with most of their kind, until that is confirmed.
  */
 export class ServedResources {
-  readonly #options: ControllerOptions;
+  readonly #options: ControllerContext;
   readonly #onDue: () => void;
   readonly #guards: ReadonlyMap<Kind, DeletionGuard>;
   /** The database's copy; null once the source is served. */
@@ -19,7 +19,7 @@ export class ServedResources {
   #emptyTimer: NodeJS.Timeout | undefined;
 
   /** @param onDue called when the source is to be asked again; must not throw */
-  constructor(options: ControllerOptions, onDue: () => void) {
+  constructor(options: ControllerContext, onDue: () => void) {
     this.#options = options;
     this.#onDue = onDue;
     const { kinds, source, deletionGuard: settings, clock, logger } = options;

@@ -1,6 +1,6 @@
 import { within } from '../../model/timeLimit.ts';
 import type { BackendRow, StoredResource } from '../../store/store.ts';
-import type { ControllerOptions } from './controller.ts';
+import type { ControllerContext } from './controller.ts';
 
 export interface DatabaseView {
   /** Stored resources of the configured source; null after the first look. */
@@ -19,7 +19,7 @@ export interface DatabaseView {
 
 /** Looks at the database now and then: for unmanaged rows, and for its return after it was unavailable. */
 export class RowWatch {
-  readonly #options: ControllerOptions;
+  readonly #options: ControllerContext;
   readonly #onView: (view: DatabaseView) => void;
   #timer: NodeJS.Timeout | undefined;
   #turn: Promise<void> = Promise.resolve();
@@ -33,7 +33,7 @@ export class RowWatch {
   isStale = false;
 
   /** @param onView called with each view that could be read; must not throw */
-  constructor(options: ControllerOptions, onView: (view: DatabaseView) => void) {
+  constructor(options: ControllerContext, onView: (view: DatabaseView) => void) {
     this.#options = options;
     this.#onView = onView;
   }

@@ -25,7 +25,7 @@ import {
   type SchemaStores,
 } from '../../store/resourceGroupStore.ts';
 import { type GroupApplier, keyOfGroups } from '../reconcile/groupApplier.ts';
-import { SerialWork } from '../reconcile/serialWork.ts';
+import { SerialWork } from '../reconcile/workQueue.ts';
 import { declaredResource, mustBeGranted, type ResourceReference, type ResourceWrites } from './resourceWrites.ts';
 
 /** A change, and the resource that it went to; null: to the tables alone. */
@@ -88,8 +88,8 @@ export function groupTables(
     const key = keyOfGroups(owner);
     const outcome = controller.outcomes.get(keyText(key));
     // The state has the failure.
-    await (outcome && applier.apply(outcome, null).catch(() => undefined));
-    const state = databaseState(applier.targets(key) ?? [], database, environment);
+    if (isGroupsOutcome(outcome)) await applier.apply(outcome, null).catch(() => undefined);
+    const state = databaseState(applier.targets(key), database, environment);
     const failure = state === undefined ? 'it was deleted meanwhile' : state.failure;
     const isWritten = `The change is in the ${nameOfOwner(key)}, and not in the tables yet: ${failure}`;
     return failure === undefined ? null : `${isWritten}. It follows by itself; do not send it again.`;

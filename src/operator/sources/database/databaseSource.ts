@@ -25,9 +25,10 @@ import {
   PolledSource,
   type ResourceChange,
   resourceExists,
+  resourceOfStored,
+  storedOfResource,
   VersionConflict,
 } from '../source.ts';
-import { resourceOfStored, storedOfResource } from '../storedResource.ts';
 
 export interface DatabaseSourceOptions {
   readonly store: Pick<Store, 'resources' | 'backends'>;

@@ -9,8 +9,7 @@ import {
   type ResourceStatus,
 } from '../../../model/resource.ts';
 import type { StoredResource } from '../../../store/store.ts';
-import type { SourceProblem } from '../source.ts';
-import { resourceOfStored } from '../storedResource.ts';
+import { resourceOfStored, type SourceProblem } from '../source.ts';
 import type { Manifest, ManifestDocument } from './manifestDocuments.ts';
 import type { FileStamp } from './manifestFiles.ts';
 
