@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { pino } from 'pino';
 import { parseAllDocuments } from 'yaml';
@@ -19,6 +20,9 @@ import { kubernetesOperatorOptions } from './kubernetesOperator.ts';
 import { manifest } from './manifest.ts';
 
 const run = promisify(execFile);
+
+/** Time between two starts of one command: each takes a tenth of a second of the processor. */
+const REPEATED_MS = 500;
 
 /** A started operator with its own table and store. */
 export interface KubeOperator extends Operator {
@@ -72,7 +76,13 @@ export async function kubeRig(plane: ControlPlane, { allNamespaces = false }: Ku
   const namespace = `gw-${randomUUID().slice(0, 8)}`;
   const directory = await mkdtemp(join(tmpdir(), 'eg-kube-'));
   const operators: KubeOperator[] = [];
+  /** When each command began last, in monotonic milliseconds: tests that wait for something repeat one. */
+  const begun = new Map<string, number>();
   const kubectl = async (args: readonly string[], input?: object | string): Promise<string> => {
+    const command = args.join(' ');
+    const waitMs = (begun.get(command) ?? 0) + REPEATED_MS - performance.now();
+    if (input === undefined && waitMs > 0) await pause(waitMs);
+    begun.set(command, performance.now());
     const child = run(kubectlPath, ['--kubeconfig', plane.config.kubeconfigPath, '-n', namespace, ...args]);
     if (input !== undefined) child.child.stdin?.end(typeof input === 'string' ? input : JSON.stringify(input));
     return (await child).stdout;
