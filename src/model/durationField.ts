@@ -10,6 +10,9 @@ export interface DurationBounds {
   readonly example?: string;
 }
 
+/** Bounds of the times of health checks, in the configuration and in resources: shorter ones would be attacks, longer ones no checks. */
+export const checkTimes = { interval: { least: '1s', most: '24h' }, timeout: { least: '10ms', most: '10m' } } as const;
+
 /** A number and `ms`, `s`, `m` or `h`; valid in RE2 too, as the API server compiles it. */
 export const DURATION_FORM = '^[0-9]{1,9}([.][0-9]{1,9})?(ms|s|m|h)$';
 
@@ -19,7 +22,7 @@ export const DURATION_FORM = '^[0-9]{1,9}([.][0-9]{1,9})?(ms|s|m|h)$';
  */
 export function durationField(name: string, bounds: DurationBounds, description: string) {
   const { least, most, example = '30s' } = bounds;
-  const [min, max] = [durationMs(least), durationMs(most)];
+  const [min, max] = durationRange(bounds);
   const bounded = cel([
     // The form first: a text that is no duration would fail the conversion, which has no message of ours.
     `self.matches('${DURATION_FORM}') && duration(self) >= duration('${least}') && duration(self) <= duration('${most}')`,
@@ -27,6 +30,11 @@ export function durationField(name: string, bounds: DurationBounds, description:
     (text: string) => (durationMs(text) >= min && durationMs(text) <= max ? null : ''),
   ]);
   return Type.String({ pattern: DURATION_FORM, maxLength: 32, description, ...bounded });
+}
+
+/** Bounds in milliseconds. */
+export function durationRange({ least, most }: DurationBounds): [least: number, most: number] {
+  return [durationMs(least), durationMs(most)];
 }
 
 /** Milliseconds of a valid duration; NaN for other text. */

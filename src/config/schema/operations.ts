@@ -1,6 +1,7 @@
 import { ENGINE_CLUSTER } from '../../kinds/engineCluster/spec.ts';
 import { ENGINE_CLUSTER_DISCOVERY } from '../../kinds/engineClusterDiscovery/spec.ts';
 import { ROUTING_RULE } from '../../kinds/routingRule/spec.ts';
+import { checkTimes, durationRange } from '../../model/durationField.ts';
 import { DEFAULT_MONITOR_TYPE, monitorTypes, numberedMonitorTypes } from '../../model/monitorType.ts';
 import { clusterHeaderChoices } from '../../model/names.ts';
 import {
@@ -187,8 +188,14 @@ const ofProduct = (name: string) => `{product}_${name}`;
 
 /** `monitor`: health checks (docs/health.md). */
 export const monitor = section('Health checks of clusters; a cluster may differ by its healthCheck.', {
-  taskDelay: duration('Time between two checks of a cluster.', { default: 60_000, range: [100, 86_400_000] }),
-  timeout: duration('Time after which a check counts as failed.', { default: 10_000, range: [10, 600_000] }),
+  taskDelay: duration('Time between two checks of a cluster.', {
+    default: 60_000,
+    range: durationRange(checkTimes.interval),
+  }),
+  timeout: duration('Time after which a check counts as failed.', {
+    default: 10_000,
+    range: durationRange(checkTimes.timeout),
+  }),
   failureThreshold: integer('Failed checks in a row that make a cluster UNHEALTHY.', { default: 1, range: [1, 100] }),
   successThreshold: integer('Good checks in a row that make a cluster HEALTHY.', { default: 1, range: [1, 100] }),
   serverErrorThreshold: integer(

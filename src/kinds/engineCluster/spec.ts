@@ -11,7 +11,7 @@ import {
   withoutControlCharacters,
   withoutPath,
 } from '../../model/cel.ts';
-import { durationField, durationMs } from '../../model/durationField.ts';
+import { checkTimes, durationField, durationMs } from '../../model/durationField.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
 import { MAX_RUNNING_QUERIES } from '../../model/limitBounds.ts';
 import { monitorChoices } from '../../model/monitorType.ts';
@@ -31,10 +31,6 @@ import {
 
 export const ENGINE_CLUSTER = 'EngineCluster';
 export const ENGINE_CLUSTERS = 'engineclusters';
-
-/** Bounds of the durations of `spec.healthCheck`: shorter ones would be attacks, longer ones no checks. */
-const intervalBounds = { least: '1s', most: '1h' };
-const timeoutBounds = { least: '10ms', most: '10m' };
 
 const label = '[a-z0-9]([-a-z0-9]*[a-z0-9])?';
 const objectForm = `^${label}([.]${label})*$`;
@@ -75,12 +71,12 @@ export const HealthCheck = closedObject(
     ),
     path: optionalText('Path asked, where the type asks a path of its own.', { pattern: '^/', maxLength: 256 }),
     interval: Type.Optional(
-      durationField('interval', intervalBounds, 'Time between checks, 1s to 1h; monitor.taskDelay by default.'),
+      durationField('interval', checkTimes.interval, 'Time between checks, 1s to 24h; monitor.taskDelay by default.'),
     ),
     timeout: Type.Optional(
       durationField(
         'timeout',
-        timeoutBounds,
+        checkTimes.timeout,
         'Time after which a check counts as failed, 10ms to 10m; monitor.timeout by default.',
       ),
     ),

@@ -188,7 +188,7 @@ describe('queries of a group whose cluster sleeps', () => {
     );
     const routing = { defaultRoutingGroup: 'night' };
     ({ url } = await own.startReady(
-      { authentication: 'none', routing, monitor: { taskDelay: '500ms' } },
+      { authentication: 'none', routing, monitor: { taskDelay: '1s' } },
       {},
       asProcess,
     ));
