@@ -1,3 +1,4 @@
+import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { declaredFields } from '../kinds/engineCluster/clusterOutcome.ts';
 import { RESOURCE_GROUP_CONFIGURATION } from '../kinds/resourceGroupConfiguration/spec.ts';
@@ -8,7 +9,8 @@ import { activeClustersOf, newQueriesWithout } from '../routing/explanation.ts';
 import { type ClusterEntry, takesNewQueries } from '../routing/routingTable.ts';
 import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { ApiContext } from './apiContext.ts';
-import { mayList } from './auth/guard.ts';
+import { changeClusters } from './auth/endpointAccess.ts';
+import { mayList, permissions } from './auth/guard.ts';
 import { ClusterInPath, registryWrites, unknownCluster } from './registry.ts';
 import { checkedBody, ListPage, listPageOf, notFound, ofNamespace, routes } from './routes.ts';
 import {
@@ -56,9 +58,10 @@ export function clusterRoutes(api: ApiContext): void {
     returns: ['The clusters by name.', Type.Array(reference(ClusterState))],
     hasTag: true,
     options: { config: { inNamespace: 'list' } },
-    handle: ({ query, request }) => {
+    handle: async ({ query, request }) => {
       const listed = inventory().filter(({ resource }) => mayList(request, resource?.namespace));
-      return listPageOf(listed, query, ({ name }) => name).map((cluster) => clusterState(cluster, table));
+      const mayChange = await changesOf(request, listed);
+      return listPageOf(listed, query, ({ name }) => name).map((cluster) => clusterState(cluster, table, mayChange));
     },
   });
 
@@ -70,10 +73,10 @@ export function clusterRoutes(api: ApiContext): void {
     hasTag: true,
     errors: [404],
     options: ofNamespace,
-    handle: ({ params: { name } }) => {
+    handle: async ({ request, params: { name } }) => {
       const cluster = clusterNamed(name, inventory());
       if (cluster === null) throw unknownCluster(name);
-      return clusterDetails(cluster, api);
+      return clusterDetails(cluster, api, await changesOf(request, [cluster]));
     },
   });
 
@@ -191,9 +194,18 @@ export function heldDeletionRoutes(
   });
 }
 
+/** True if the caller may change an object of a namespace; undefined: one without a resource. */
+type MayChange = (namespace: string | undefined) => boolean;
+
+function changesOf(request: FastifyRequest, clusters: readonly InventoryCluster[]): Promise<MayChange> {
+  const namespaces = clusters.flatMap(({ resource }) => resource?.namespace ?? []);
+  return permissions(request, changeClusters, namespaces);
+}
+
 function clusterState(
   { name, origin, routable, resource }: InventoryCluster,
   table: Pick<RoutingTableHolder, 'current'>,
+  mayChange: MayChange,
 ): ClusterState {
   const entry = routable === null ? undefined : table.current.clusters.get(name);
   const health = entry?.health;
@@ -223,6 +235,7 @@ function clusterState(
     origin,
     resource: resource === null ? null : resourceState(resource),
     discovery: resource?.discovery ?? null,
+    mayChange: mayChange(resource?.namespace),
   };
 }
 
@@ -232,14 +245,14 @@ function resourceState(resource: NonNullable<InventoryCluster['resource']>): Clu
 }
 
 /** All that is known of a cluster. */
-function clusterDetails(cluster: InventoryCluster, api: ApiContext): ClusterDetails {
+function clusterDetails(cluster: InventoryCluster, api: ApiContext, mayChange: MayChange): ClusterDetails {
   const { table, clusterChanges, replica, defaultGroup } = api;
   const { name, routable, resource } = cluster;
   const { clusters } = table.current;
   const entry = routable === null ? undefined : clusters.get(name);
   const group = routable?.routingGroup;
   return {
-    ...clusterState(cluster, table),
+    ...clusterState(cluster, table, mayChange),
     version: switchedVersion(cluster),
     checkedAt: isoOrNull(entry?.health.checkedAt),
     sharesUrlWith: [...clusters.values()]
@@ -382,6 +395,7 @@ export const ClusterState = objectOf(
       name: textField('Name of the discovery, in the namespace of the resource.'),
       service: textOrNull('`namespace/name` of the Service.'),
     }),
+    mayChange: flagField('The caller may switch it, and change and delete its resource.'),
   },
 );
 export type ClusterState = ResponseBody<typeof ClusterState>;

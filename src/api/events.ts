@@ -204,7 +204,7 @@ export function eventRoutes(api: ApiContext, topics: TopicVersions): void {
     responses: { 200: content('The events, until the stream ends.', Type.String(), 'text/event-stream') },
     errors: [429],
     // A caller who asks for only the head would hold a stream.
-    options: { exposeHeadRoute: false },
+    options: { exposeHeadRoute: false, config: { inNamespace: 'list' } },
     handle: async ({ request, reply, query }) => {
       const stream = await streams.open(callerOf(request).name, wantedTopics(query.topics, topics));
       // Proxies must pass on each event immediately.

@@ -457,3 +457,75 @@ describe.skipIf(!canBrowse || !controlPlaneAvailable)('users that Kubernetes kno
     await expectSound(window);
   });
 });
+
+describe.skipIf(!canBrowse || !controlPlaneAvailable)('a team', () => {
+  let kube: KubeRig;
+  let rig: Rig;
+  const teams = ['north', 'south'] as const;
+  beforeAll(async () => {
+    kube = await kubeRig(plane, { allNamespaces: true });
+    await kube.kubectl(['apply', '-f', 'manifests/base/user-roles.yaml']);
+    rig = await startRig({
+      resources: {
+        ...{ source: 'kubernetes', kubeconfig: kube.kubeconfig, namespace: '*', writeNamespace: kube.namespace },
+        allowedAddresses: ['127.0.0.0/8', '::1'],
+      },
+      authentication: { kubernetes: { cacheDuration: '1s' } },
+    });
+    await kube.kubectl(['create', 'namespace', 'north']);
+    await kube.kubectl(['-n', 'north', 'create', 'serviceaccount', 'team']);
+    for (const team of teams) {
+      if (team !== 'north') await kube.kubectl(['create', 'namespace', team]);
+      for (const role of team === 'north' ? ['view', 'edit'] : ['view']) {
+        const binding = [`--clusterrole=engine-gateway-${role}`, '--serviceaccount=north:team'];
+        await kube.kubectl(['-n', team, 'create', 'rolebinding', role, ...binding]);
+      }
+      const granted = { namespaces: { names: [team] }, routingGroups: [{ value: team }] };
+      await kube.kubectl(['apply', '-f', '-'], manifest('EngineTenant', team, granted));
+      const declared = clusterManifest(`${team}-1`, { proxyTo: rig.engines[0]?.url, routingGroup: team });
+      await kube.kubectl(['-n', team, 'apply', '-f', '-'], declared);
+    }
+    await kube.apply(GITOPS, clusterManifest('platform-1', { proxyTo: rig.engines[1]?.url }));
+    await kube.kubectl(['-n', 'north', 'wait', '--for=condition=Healthy', 'ec/north-1', '--timeout=60s']);
+  });
+  afterAll(async () => {
+    await rig?.[Symbol.asyncDispose]();
+    await kube?.stop();
+  });
+
+  test('switches, changes and deletes its own clusters, sees those that it may list, and no others', async () => {
+    await using window = await openWindow(`${rig.pages}/clusters`);
+    const { page } = window;
+    await logInByToken(window, (await kube.kubectl(['-n', 'north', 'create', 'token', 'team'])).trim());
+    for (const team of teams) await row(page, `${team}-1`).waitFor();
+    expect(await row(page, 'platform-1').count()).toBe(0);
+    const buttons = page.getByRole('button', { name: /^(Add|Edit|Delete)/ });
+    expect(await Promise.all((await buttons.all()).map((each) => each.getAttribute('aria-label')))).toEqual([
+      'Edit north-1',
+      'Delete north-1',
+    ]);
+    expect(await switchOf(page, 'south-1').isDisabled()).toBe(true);
+    await switchOf(page, 'north-1').press('Space');
+    await page.getByRole('button', { name: 'Switch off' }).click();
+    await row(page, 'north-1')
+      .getByText(/off by system:serviceaccount:north:team/)
+      .waitFor();
+    await row(page, 'north-1').getByText('No query left').waitFor();
+    await expectSound(window);
+    await page.getByRole('button', { name: 'Edit north-1' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Edit north-1' });
+    await dialog.getByLabel('External URL').fill('http://north.example');
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    await page.goto(`${rig.pages}/clusters/south-1`);
+    await page.getByRole('region', { name: 'State' }).waitFor();
+    expect(await page.getByRole('button', { name: 'Edit' }).count()).toBe(0);
+    await page.goto(`${rig.pages}/clusters/north-1`);
+    await page.getByRole('button', { name: 'Edit' }).waitFor();
+    await page.goto(`${rig.pages}/clusters`);
+    await page.getByRole('button', { name: 'Delete north-1' }).click();
+    await page.getByRole('dialog', { name: 'Delete north-1?' }).getByRole('button', { name: 'Delete' }).click();
+    await expect.poll(() => row(page, 'north-1').count()).toBe(0);
+    expect(window.defects).toEqual([]);
+  });
+});

@@ -64,6 +64,9 @@ export function accessOfRole(role: Role): Access {
 /** Access to what changes rules, and to what compiles and runs a rule that the caller writes (`/api/explain`). */
 export const changeRules: Access = { anyOf: ['ADMIN'], resources: [updateRule] };
 
+/** Access to the switch of a cluster; pages offer with it to change and to delete it. */
+export const changeClusters: Access = { anyOf: ['ADMIN'], resources: [updateCluster] };
+
 /** Access to explanations of everybody's requests, with what the rules say; others have their own explained. */
 export const explainAll: Access = { anyOf: ['ADMIN'], resources: [listRules] };
 
@@ -128,7 +131,7 @@ export function endpointTable(
     [/^\/api\/overview(\/|$)/, pages(listClusters)],
     [/^\/api\/events$/, pages(listClusters)],
     [/^\/api\/clusters(\/:name)?$/, pages(listClusters)],
-    [/^\/api\/clusters\/:name\/active$/, admin(updateCluster)],
+    [/^\/api\/clusters\/:name\/active$/, changeClusters],
     [/^\/api\/clusters\/:name\/drain$/, { anyOf: ['API', 'ADMIN'], resources: [listClusters] }],
     [/^\/api\/scaling\//, { anyOf: ['API', 'USER', 'ADMIN'], resources: [listClusters] }],
     [/^\/api\/heldDeletions$/, { anyOf: ['API', 'USER', 'ADMIN'], resources: [listClusters] }],

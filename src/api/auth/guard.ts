@@ -117,8 +117,7 @@ async function requireInNamespace(request: FastifyRequest, access: Access, { ope
   const { controller } = operator;
   const requireIn = async (wanted: Iterable<string>, isList: boolean) => {
     const all = new Set(wanted);
-    const permitted = new Set<string>();
-    for (const each of all) if (await caller.permits(access, each)) permitted.add(each);
+    const permitted = await permittedIn(caller, access, all);
     if (permitted.size === 0 || (!isList && permitted.size < all.size)) throw accessError(caller, access);
     request.namespaces = permitted;
   };
@@ -132,6 +131,23 @@ async function requireInNamespace(request: FastifyRequest, access: Access, { ope
   if (inNamespace === 'list') await requireIn(controller.tenancy.namespaces, true);
   else if (inNamespace === 'object') await requireObject(name, namespace);
   else request.requireObject = requireObject;
+}
+
+async function permittedIn(caller: Caller, access: Access, namespaces: Iterable<string>): Promise<Set<string>> {
+  const permitted = new Set<string>();
+  for (const each of namespaces) if (await caller.permits(access, each)) permitted.add(each);
+  return permitted;
+}
+
+/**
+ * Returns the check of an access of the caller to objects, by their namespace.
+ * @param namespaces of the objects that are asked for; an object without a resource has none
+ */
+export async function permissions(request: FastifyRequest, access: Access, namespaces: Iterable<string>) {
+  const caller = callerOf(request);
+  if (await caller.permits(access)) return () => true;
+  const permitted = caller.by === 'kubernetes' ? await permittedIn(caller, access, new Set(namespaces)) : null;
+  return (namespace: string | undefined) => namespace !== undefined && permitted?.has(namespace) === true;
 }
 
 /** True if a list of the call has objects of a namespace. @param namespace absent: an object without a resource */

@@ -187,11 +187,7 @@ describe('queries of a group whose cluster sleeps', () => {
       manifest('RoutingGroup', 'spilling', { ...waiting, queue, fallbacks: ['adhoc'] }),
     );
     const routing = { defaultRoutingGroup: 'night' };
-    ({ url } = await own.startReady(
-      { authentication: 'none', routing, monitor: { taskDelay: '1s' } },
-      {},
-      asProcess,
-    ));
+    ({ url } = await own.startReady({ authentication: 'none', routing, monitor: { taskDelay: '1s' } }, {}, asProcess));
   });
 
   test('wait for it and run when it wakes; beyond maxQueuedQueries and after maxWait they are refused, a fallback serves', async () => {

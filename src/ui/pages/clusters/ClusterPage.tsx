@@ -20,7 +20,7 @@ import {
 } from '../../components/names.tsx';
 import { formatElapsed } from '../../components/texts.ts';
 import { Ago, Time } from '../../components/time.tsx';
-import { useRole, useSees } from '../../session/session.ts';
+import { useSees } from '../../session/session.ts';
 import { Leads, QueryFigures } from '../groups/objectParts.tsx';
 import { RunningTable, WaitingQueries } from '../queue/tables.tsx';
 import {
@@ -45,11 +45,10 @@ const forms = ['edit'] as const;
 export default function ClusterPage() {
   const name = useNameInPath();
   const cluster = useCluster(name);
-  const mayWrite = useRole('ADMIN');
   const [opened, setOpened] = useOpenInAddress(forms);
   const isGone = isMissing(cluster.error);
   const engine = cluster.data?.externalUrl ?? cluster.data?.proxyTo;
-  const isEditable = mayWrite && cluster.data?.routed === true && cluster.data.discovery === null;
+  const isEditable = cluster.data?.mayChange === true && cluster.data.routed && cluster.data.discovery === null;
   const actions = isGone ? undefined : (
     <>
       {engine != null && (
@@ -97,7 +96,7 @@ function Whole({ cluster }: DetailsProps) {
   const { name, group, routed, active, resource } = cluster;
   const seesQueue = useSees('queue');
   // These are refetched after the remaining queries.
-  const isDrained = useMayDrain() && routed && !active;
+  const isDrained = useMayDrain(cluster) && routed && !active;
   return (
     <>
       {group !== null && group.others.length === 0 && !cluster.takesNewQueries && (
@@ -241,7 +240,7 @@ function HealthTimeline({ cluster: { changes, replica } }: DetailsProps) {
 const MAX_QUERIES = 20;
 
 function Remaining({ cluster }: DetailsProps) {
-  const mayAsk = useMayDrain();
+  const mayAsk = useMayDrain(cluster);
   const { data: drain } = useDrain(cluster, 'none');
   useRunningAfter(drain?.queries.map(({ queryId }) => queryId).join());
   const { running } = cluster;

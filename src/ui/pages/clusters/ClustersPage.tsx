@@ -44,7 +44,7 @@ const forms = ['edit', 'new'] as const;
 /** Active Backends: the clusters, their state, and actions. */
 export default function ClustersPage() {
   const clusters = useClusters();
-  const mayWrite = useRole('ADMIN');
+  const mayCreate = useRole('ADMIN');
   const [filter, setFilter] = useAddressState('filter');
   const [details, setDetails] = useAddressState('details');
   const [opened, setOpened] = useOpenInAddress(forms);
@@ -52,7 +52,7 @@ export default function ClustersPage() {
   // Stable functions, so that no row is rendered again.
   const onEdit = useCallback(({ name }: ClusterState) => setOpened({ kind: 'edit', key: name }), [setOpened]);
   const onDetails = useCallback((name: string) => setDetails(name, 'push'), [setDetails]);
-  const columns = useMemo(() => columnsOf({ mayWrite, onEdit, onDetails }), [mayWrite, onEdit, onDetails]);
+  const columns = useMemo(() => columnsOf({ onEdit, onDetails }), [onEdit, onDetails]);
   const find = (name: string): ClusterState | undefined => clusters.data?.find((cluster) => cluster.name === name);
   const groups = [...new Set(clusters.data?.map(({ routingGroup }) => routingGroup ?? '') ?? [])]
     .filter(Boolean)
@@ -65,7 +65,7 @@ export default function ClustersPage() {
       ? 'There is no backend yet. Add one here, by kubectl, in a manifest, or by REST.'
       : 'No backend matches the filter.';
   return (
-    <PageFrame title="Active Backends" actions={mayWrite ? create : undefined}>
+    <PageFrame title="Active Backends" actions={mayCreate ? create : undefined}>
       <RequestState query={clusters} label="Loading backends">
         {(rows) => (
           <>
@@ -87,7 +87,7 @@ export default function ClustersPage() {
           </>
         )}
       </RequestState>
-      {opened?.kind === 'new' && mayWrite && (
+      {opened?.kind === 'new' && mayCreate && (
         <ClusterForm groups={groups} cluster={null} isDeleted={false} onClose={close} />
       )}
       {opened?.kind === 'edit' && clusters.data !== undefined && (
@@ -104,7 +104,6 @@ const rowId = ({ name, resource }: ClusterState): string =>
   `${name} ${resource?.namespace ?? ''} ${resource?.name ?? ''}`;
 
 interface Actions {
-  readonly mayWrite: boolean;
   readonly onEdit: (cluster: ClusterState) => void;
   readonly onDetails: (name: string) => void;
 }
@@ -195,9 +194,9 @@ function Status({ cluster, onDetails }: ClusterProps & Pick<Actions, 'onDetails'
   );
 }
 
-function RowActions({ cluster, mayWrite, onEdit, onDetails }: Actions & ClusterProps) {
+function RowActions({ cluster, onEdit, onDetails }: Actions & ClusterProps) {
   const remove = useDelete();
-  const { name, routed } = cluster;
+  const { name, routed, mayChange } = cluster;
   const why = discoveredText(cluster);
   const [edit, bin] = [<IconPencil key="edit" size={18} aria-hidden />, <IconTrash key="bin" size={18} aria-hidden />];
   return (
@@ -205,7 +204,7 @@ function RowActions({ cluster, mayWrite, onEdit, onDetails }: Actions & ClusterP
       <HintedAction hint="Details" name={name} onClick={() => onDetails(name)}>
         <IconInfoCircle size={18} aria-hidden />
       </HintedAction>
-      {mayWrite && (
+      {mayChange && (
         <>
           <HintedAction hint="Edit" name={name} why={why} onClick={() => onEdit(cluster)} disabled={!routed}>
             {edit}

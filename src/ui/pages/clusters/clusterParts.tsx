@@ -25,23 +25,22 @@ export const activeColumn: Column<ClusterState> = {
 
 /** Switch for new queries of a cluster, for users with the right, with its last change. */
 export function ActiveSwitch({ cluster }: ClusterProps) {
-  const mayWrite = useRole('ADMIN');
   const { isPending, wanted, switchTo } = useSwitch(cluster.name);
-  const { active, override, differs, origin, routed } = cluster;
+  const { active, override, differs, origin, routed, mayChange } = cluster;
   const at = override?.at == null ? Number.NaN : Date.parse(override.at);
   return (
     <Stack gap={2}>
       <Switch
         aria-label={`${cluster.name} takes new queries`}
         checked={isPending ? wanted === true : active}
-        readOnly={!mayWrite}
-        disabled={!mayWrite || !routed || isPending}
+        readOnly={!mayChange}
+        disabled={!mayChange || !routed || isPending}
         onChange={(event) => void switchTo(event.currentTarget.checked)}
         classNames={{ track: classes.track ?? '' }}
       />
-      {!mayWrite && <Text size="xs">{active ? 'takes new queries' : 'takes no new queries'}</Text>}
+      {!mayChange && <Text size="xs">{active ? 'takes new queries' : 'takes no new queries'}</Text>}
       {override !== null && (
-        <Faint>
+        <Faint className={classes.breaking}>
           {override.active ? 'on' : 'off'} by {override.by}
           {Number.isNaN(at) ? '' : ', '}
           {!Number.isNaN(at) && <Ago at={at} />}
@@ -68,12 +67,13 @@ const MAX_BESIDE = 50;
 /** Other clusters on the same page. */
 type OtherClusters = 'none' | 'its group' | 'all';
 
-export function useMayDrain(): boolean {
-  return [useRole('ADMIN'), useRole('API')].some(Boolean);
+export function useMayDrain({ mayChange }: ClusterState): boolean {
+  return useRole('API') || mayChange;
 }
 
 /** Remaining queries of an inactive cluster, kept up to date. The total rate of calls is that of one cluster. */
-export function useDrain({ name, routingGroup, override }: ClusterState, others: OtherClusters) {
+export function useDrain(cluster: ClusterState, others: OtherClusters) {
+  const { name, routingGroup, override } = cluster;
   const client = useQueryClient();
   const isDone = (each: string) => client.getQueryData(drainQuery(each).queryKey)?.drained === true;
   const offBeside = (): readonly string[] => {
@@ -84,7 +84,7 @@ export function useDrain({ name, routingGroup, override }: ClusterState, others:
   };
   return useQuery({
     ...drainQuery(name),
-    enabled: useMayDrain(),
+    enabled: useMayDrain(cluster),
     refetchInterval: ({ state: { data } }) => {
       const off = offBeside();
       const done = off.slice(0, MAX_BESIDE).filter(isDone).length;

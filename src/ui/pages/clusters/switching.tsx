@@ -8,7 +8,6 @@ import { Notice } from '../../components/elements.tsx';
 import { type Field, RecordForm, type Values } from '../../components/forms.tsx';
 import { confirm, notifyFailed, notifyUndoable, notifyWritten } from '../../components/notify.tsx';
 import { NotOpened, onlyAdministrators } from '../../components/ownership.tsx';
-import { useRole } from '../../session/session.ts';
 import { discoveredText, newQueriesText, someNames } from './clusterParts.tsx';
 
 /** @param version expected version of the cluster: rejected if another user has switched it since */
@@ -275,12 +274,11 @@ interface OpenedFormProps {
 
 /** The form of the cluster in the page's address. Another name needs another component. */
 export function OpenedForm({ name, cluster, groups, onClose }: OpenedFormProps) {
-  const mayWrite = useRole('ADMIN');
   // The state when the form was opened: the cluster may be deleted meanwhile.
   const [begun] = useState(cluster);
   const what = `Backend ${name}`;
-  if (!mayWrite) return <NotOpened what={what} why={onlyAdministrators} onClose={onClose} />;
   if (begun === undefined) return <NotOpened what={what} onClose={onClose} />;
+  if (!begun.mayChange) return <NotOpened what={what} why={onlyAdministrators} onClose={onClose} />;
   const why = discoveredText(begun) ?? (begun.routed ? undefined : 'It is not routed: its resource is not accepted.');
   if (why !== undefined) return <NotOpened what={what} why={why} onClose={onClose} />;
   return <ClusterForm cluster={begun} isDeleted={cluster === undefined} groups={groups} onClose={onClose} />;

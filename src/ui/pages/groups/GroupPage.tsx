@@ -8,7 +8,7 @@ import { Notice, SmallAction, To } from '../../components/elements.tsx';
 import { FactList, StatusBadge } from '../../components/facts.tsx';
 import { Columns, EmptyState, PageFrame, Panel, RequestState } from '../../components/frame.tsx';
 import { ClusterName, GroupNames, groupHistoryAddress, useNameInPath } from '../../components/names.tsx';
-import { useRole, useSees } from '../../session/session.ts';
+import { useSees } from '../../session/session.ts';
 import { activeColumn, DrainProgress, newQueriesText } from '../clusters/clusterParts.tsx';
 import { useDrainAll } from '../clusters/switching.tsx';
 import { RunningTable, WaitingQueries } from '../queue/tables.tsx';
@@ -19,9 +19,10 @@ import { Leads, QueryFigures } from './objectParts.tsx';
 export default function GroupPage() {
   const name = useNameInPath();
   const group = useGroup(name);
-  const mayWrite = useRole('ADMIN');
+  const changeable = new Set(useClusters().data?.flatMap((each) => (each.mayChange ? [each.name] : [])));
   const isThere = group.data !== undefined && !isMissing(group.error);
-  const actions = mayWrite && isThere ? <DrainAll group={group.data} /> : undefined;
+  const mayDrain = isThere && group.data.clusters.every((cluster) => changeable.has(cluster.name));
+  const actions = mayDrain ? <DrainAll group={group.data} /> : undefined;
   const missing = (
     <EmptyState title={`There is no routing group ${name}: no backend belongs to it, and no resource declares it.`}>
       <To address="/limits">To all routing groups</To>
