@@ -1,8 +1,11 @@
 import { execFileSync, spawn } from 'node:child_process';
+import { EventEmitter } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import process from 'node:process';
 import { createInterface } from 'node:readline';
+import { PassThrough, Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { stringify } from 'yaml';
 import { buildShippedProgram, shippedProgram } from '../support/shippedProgram.ts';
@@ -119,20 +122,26 @@ function logEntry(line: string): Record<string, unknown> {
 
 /** Result of a command. */
 export interface CommandResult {
-  readonly exitCode: number | null;
+  readonly exitCode: number;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** Runs `engine-gateway ARGS` in a folder. */
-export async function runCommand({ main }: Program, folder: string, args: readonly string[]): Promise<CommandResult> {
-  const child = spawn(process.execPath, ['--import', inject, ...main, ...args], {
-    cwd: folder,
-    env: { NODE_COMPILE_CACHE: compileCache, ...process.env, NO_COLOR: '1', KUBECONFIG: join(folder, 'no-kubeconfig') },
-    stdio: ['ignore', 'pipe', 'pipe'],
-    timeout: 60_000,
-  });
-  const ended = new Promise<number | null>((done) => child.once('close', done));
-  const [stdout, stderr, exitCode] = await Promise.all([text(child.stdout), text(child.stderr), ended]);
-  return { exitCode, stdout, stderr };
+/** Runs `engine-gateway ARGS` in a folder, in this process, which takes a tenth of the time of a process. */
+export async function runCommand({ root }: Program, folder: string, args: readonly string[]): Promise<CommandResult> {
+  const { runCli } = (await import(join(root, 'src/cli/program.ts'))) as typeof import('../../src/cli/program.ts');
+  const [stdout, stderr] = [new PassThrough(), new PassThrough()];
+  const texts = Promise.all([text(stdout), text(stderr)]);
+  const environment = { ...process.env, NO_COLOR: '1', KUBECONFIG: join(folder, 'no-kubeconfig') };
+  const io = { stdout, stderr, stdin: Readable.from([]), signals: new EventEmitter(), log: stdout, environment };
+  const before = process.cwd();
+  process.chdir(folder);
+  try {
+    const exitCode = await runCli(args, io);
+    for (const output of [stdout, stderr]) output.end();
+    const [written, errors] = await texts;
+    return { exitCode, stdout: written, stderr: errors };
+  } finally {
+    process.chdir(before);
+  }
 }
