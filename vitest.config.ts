@@ -15,8 +15,8 @@ interface Suite {
   readonly workers: number;
   /** Whether its files share a MariaDB, a PostgreSQL, control planes and two Trinos (`test/support/sharedServers.ts`). */
   readonly sharesServers?: boolean;
-  /** Whether it has a folder's `installBefore.ts`, which downloads what its files need before they run. */
-  readonly downloads?: boolean;
+  /** Folder of the `installBefore.ts` that downloads what its files need before they run. */
+  readonly installs?: 'engine' | 'migration';
   /** Whether it starts the program as it ships, which takes half of the time of the sources to start; by default it does. */
   readonly startsProgram?: boolean;
   /** True if its gateways run inside the tests' processes unless a test needs a process. */
@@ -52,14 +52,7 @@ const waiting = Math.max(3, availableParallelism());
 const suite = (
   name: string,
   timeoutSeconds: number,
-  {
-    workers,
-    sharesServers = false,
-    downloads = false,
-    startsProgram = true,
-    runsInside = false,
-    isolate = true,
-  }: Suite,
+  { workers, sharesServers = false, installs, startsProgram = true, runsInside = false, isolate = true }: Suite,
 ) => ({
   test: {
     name,
@@ -77,7 +70,7 @@ const suite = (
     sequence: { groupOrder: workers },
     globalSetup: [
       ...(startsProgram ? ['test/support/buildShipped.ts'] : []),
-      ...(downloads ? [`test/${name}/installBefore.ts`] : []),
+      ...(installs === undefined ? [] : [`test/${installs}/installBefore.ts`]),
       ...(sharesServers ? ['test/support/sharedServers.ts'] : []),
     ],
     env: {
@@ -96,9 +89,9 @@ export default defineConfig({
       suite('contract', 300, { workers: 2, sharesServers: true }),
       suite('operator', 120, { workers: waiting, sharesServers: true }),
       // One after the other: their files share two Trinos, whose queries they count. What runs beside it is another suite.
-      suite('engine', 600, { workers: 1, downloads: true, sharesServers: true }),
-      suite('migration', 300, { workers: 2, downloads: true }),
-      suite('clients', 600, { workers: 2 }),
+      suite('engine', 600, { workers: 1, installs: 'engine', sharesServers: true, isolate: false }),
+      suite('migration', 300, { workers: 2, installs: 'migration' }),
+      suite('clients', 600, { workers: 2, installs: 'engine' }),
       suite('packaging', 180, { workers: 2, startsProgram: false }),
       suite('ui', 180, { workers: waiting + 1 }),
       suite('origins', 300, { workers: 1 }),

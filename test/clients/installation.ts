@@ -1,10 +1,19 @@
 /** Suites of clients, from their package registries, kept under `.cache/`. Each version has a folder of its own. */
-import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, readFile, realpath, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { cache, makeWorkFolder, moveIntoPlace, run, runMaven, TRINO_VERSION, works } from '../engine/distribution.ts';
+import {
+  cache,
+  hashOf,
+  installPython,
+  makeWorkFolder,
+  moveIntoPlace,
+  run,
+  runMaven,
+  TRINO_VERSION,
+  works,
+} from '../engine/distribution.ts';
 
 /** The last version whose module has the integration tests: later ones keep them in a module of its own, without versions. */
 const GO_CLIENT = 'github.com/trinodb/trino-go-client@v0.335.0';
@@ -12,19 +21,16 @@ const INSTALL_MILLIS = 10 * 60_000;
 const PAUSES_MILLIS = [5_000, 20_000];
 
 /** Runs what downloads, up to three times. */
-async function again(command: () => Promise<unknown>): Promise<void> {
+async function again<T>(command: () => Promise<T>): Promise<T> {
   for (const pause of PAUSES_MILLIS) {
     try {
-      await command();
-      return;
+      return await command();
     } catch {
       await sleep(pause);
     }
   }
-  await command();
+  return await command();
 }
-
-const hashOf = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 12);
 
 /** A built suite of Go: the program and the folder that it runs in. */
 export interface GoSuite {
@@ -39,8 +45,7 @@ export async function installGoSuite(): Promise<GoSuite> {
   await mkdir(cache, { recursive: true });
   const options = { cwd: await realpath(cache), timeout: INSTALL_MILLIS, maxBuffer: 16 * 1024 * 1024 };
   const download = () => run('go', ['mod', 'download', '-json', GO_CLIENT], options);
-  await again(download);
-  const { Dir: folder } = JSON.parse((await download()).stdout) as { readonly Dir: string };
+  const { Dir: folder } = JSON.parse((await again(download)).stdout) as { readonly Dir: string };
   const program = join(cache, `${GO_CLIENT.replaceAll('/', '-')}.test`);
   if (!existsSync(program)) {
     const work = await makeWorkFolder('go-client');
@@ -78,15 +83,6 @@ export async function installJdbcSuite(): Promise<JdbcSuite> {
 
 /** Program `python` with the client and pytest (`python/requirements.txt`). */
 export async function installPythonSuite(): Promise<string> {
-  const requirements = join(import.meta.dirname, 'python/requirements.txt');
-  await mkdir(cache, { recursive: true });
-  // The environment keeps the path that it was created at.
-  const folder = join(await realpath(cache), `python-clients-${hashOf(await readFile(requirements, 'utf8'))}`);
-  const python = join(folder, 'bin/python');
-  if (!(await works(python, ['-c', 'import trino, pytest, sqlalchemy']))) {
-    await rm(folder, { recursive: true, force: true });
-    await run('python3', ['-m', 'venv', folder]);
-    await again(() => run(python, ['-m', 'pip', 'install', '-q', '-r', requirements], { timeout: INSTALL_MILLIS }));
-  }
-  return python;
+  const text = await readFile(join(import.meta.dirname, 'python/requirements.txt'), 'utf8');
+  return await installPython(text.split('\n').filter((line) => line !== '' && !line.startsWith('#')));
 }

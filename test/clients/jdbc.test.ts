@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { installEngine, missingTools, run } from '../engine/distribution.ts';
+import { installDistribution, missingTools, run } from '../engine/distribution.ts';
 import type { Front } from '../engine/front.ts';
 import { common, shortRun } from '../engine/javaOptions.ts';
 import { requireComponent } from '../support/components.ts';
@@ -68,7 +68,7 @@ describe.skipIf(!hasTools || !hasPostgresql())("the JDBC driver's tests", () => 
   const fronts: Front[] = [];
 
   beforeAll(async () => {
-    const engine = await installEngine();
+    const engine = await installDistribution();
     java = engine.java;
     plugins = join(engine.server, 'plugin');
     suite = await installJdbcSuite();

@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { installEngine, installPython } from '../engine/distribution.ts';
+import { installDistribution } from '../engine/distribution.ts';
 import type { Front } from '../engine/front.ts';
 import { type ObjectStore, startObjectStore } from '../engine/objectStore.ts';
 import { idleCatalog } from '../engine/queries.ts';
@@ -35,8 +35,8 @@ export async function startServers(): Promise<Servers> {
 async function start(started: (() => Promise<unknown>)[]): Promise<Omit<Servers, 'stop'>> {
   const folder = await mkdtemp(join(tmpdir(), 'clients-'));
   started.push(() => rm(folder, { recursive: true, force: true }));
-  const engine = await installEngine();
-  const store: ObjectStore = await startObjectStore({ python: await installPython() });
+  const distribution = await installDistribution();
+  const store: ObjectStore = await startObjectStore(distribution);
   started.push(() => store.stop());
   const local = (name: string) => ({
     'fs.native-local.enabled': 'true',
@@ -58,7 +58,7 @@ async function start(started: (() => Promise<unknown>)[]): Promise<Omit<Servers,
     'protocol.spooling.max-segment-size': '256kB',
   };
   // The suite of trino-go-client looks for a node of this name.
-  const trino = await startTrino('test', engine, store.files, settings, catalogs);
+  const trino = await startTrino('test', distribution, store.files, settings, catalogs);
   started.push(() => trino.kill());
   const replicas = await startReplicas();
   started.push(() => replicas.stop());

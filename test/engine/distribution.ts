@@ -5,7 +5,7 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { mkdir, readdir, readFile, realpath, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 
@@ -41,8 +41,12 @@ export interface Distribution {
   readonly python: string;
 }
 
-/** What of the tools that cannot be installed from a registry is missing; empty when the suite can run. */
+/** Variable of the environment with the `Distribution` that the global setup has installed: files need not look again. */
+export const INSTALLED = 'TEST_DISTRIBUTION';
+
+/** Tools that no registry has and that are missing; empty when the suite can run. */
 export async function missingTools(): Promise<readonly string[]> {
+  if (process.env[INSTALLED] !== undefined) return [];
   const found = await Promise.all([
     findJava().then((java) => java !== undefined),
     works('mvn', ['--version']),
@@ -85,23 +89,17 @@ export async function findJava(): Promise<string | undefined> {
 
 /** Installs what is not in the cache yet. The first time this downloads about 850 MB. */
 export async function installDistribution(): Promise<Distribution> {
+  const installed = process.env[INSTALLED];
+  if (installed !== undefined) return JSON.parse(installed) as Distribution;
   const java = await findJava();
   if (java === undefined) throw new Error(`no JDK ${JAVA_VERSION} or newer`);
   await mkdir(cache, { recursive: true });
-  const python = installPython();
+  const python = installPython([PYTHON_CLIENT, OBJECT_STORE]);
   const server = await installServer();
   const cli = await jar('trino-cli', 'executable');
   const jdbc = await jar('trino-jdbc');
   const programs = await compilePrograms({ java, jdbc });
   return { java, server, cli, jdbc, programs, python: await python };
-}
-
-/** The server alone, as `installDistribution` installs it. */
-export async function installEngine(): Promise<Pick<Distribution, 'java' | 'server'>> {
-  const java = await findJava();
-  if (java === undefined) throw new Error(`no JDK ${JAVA_VERSION} or newer`);
-  await mkdir(cache, { recursive: true });
-  return { java, server: await installServer() };
 }
 
 /** Runs Maven when no other suite does: two at once would write into the same local repository. */
@@ -140,9 +138,8 @@ async function jar(name: string, classifier?: string): Promise<string> {
 async function compilePrograms({ java, jdbc }: Pick<Distribution, 'java' | 'jdbc'>): Promise<string> {
   const folder = join(import.meta.dirname, 'programs');
   const sources = ['Query.java', 'Transact.java'].map((name) => join(folder, name));
-  const hash = createHash('sha256').update(jdbc);
-  for (const source of sources) hash.update(await readFile(source));
-  const file = join(cache, `java-programs-${hash.digest('hex').slice(0, 12)}.jar`);
+  const texts = await Promise.all(sources.map((source) => readFile(source, 'utf8')));
+  const file = join(cache, `java-programs-${TRINO_VERSION}-${hashOf(texts.join(''))}.jar`);
   if (existsSync(file)) return file;
   const work = await makeWorkFolder('java-programs');
   const tool = (name: string) => (java === 'java' ? name : join(dirname(java), name));
@@ -175,17 +172,23 @@ async function installServer(): Promise<string> {
   return folder;
 }
 
-/** `python` that has the client and the object store; created where it is missing. */
-export async function installPython(): Promise<string> {
-  const folder = join(cache, `python-${PYTHON_CLIENT}`);
+/** `python` of an environment with packages, which pip installs where they are missing. */
+export async function installPython(packages: readonly string[]): Promise<string> {
+  await mkdir(cache, { recursive: true });
+  // The environment keeps the path that it was created at.
+  const folder = join(await realpath(cache), `python-${hashOf(packages.join('\n'))}`);
   const python = join(folder, 'bin/python');
-  if (!(await works(python, ['-c', 'import trino, moto.server']))) {
-    await rm(folder, { recursive: true, force: true });
-    await run('python3', ['-m', 'venv', folder]);
-    await run(python, ['-m', 'pip', 'install', '--quiet', PYTHON_CLIENT, OBJECT_STORE], { timeout: 10 * 60_000 });
-  }
+  const isComplete = join(folder, 'complete');
+  if (existsSync(isComplete) && (await works(python, ['--version']))) return python;
+  await rm(folder, { recursive: true, force: true });
+  await run('python3', ['-m', 'venv', folder]);
+  await run(python, ['-m', 'pip', 'install', '--quiet', ...packages], { timeout: 10 * 60_000 });
+  await writeFile(isComplete, '');
   return python;
 }
+
+/** The start of a text's SHA-256, for names of files. */
+export const hashOf = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 12);
 
 /** An empty folder of this process in the cache, for what is not complete yet. */
 export async function makeWorkFolder(name: string): Promise<string> {

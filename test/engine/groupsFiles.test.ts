@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { selectGroup } from '../../src/rules/groupSelection.ts';
 import { requireComponent } from '../support/components.ts';
 import { randomCriteria, randomFile, randomOf } from '../support/groupCases.ts';
-import { installEngine, missingTools } from './distribution.ts';
+import { installDistribution, missingTools } from './distribution.ts';
 
 const missing = await missingTools();
 const present = requireComponent(missing.join(', '), missing.length === 0, 'install them');
@@ -18,7 +18,7 @@ interface Verdict {
 
 /** Runs the engine's file-based manager, without a server. */
 async function askEngine(inputs: readonly object[]): Promise<readonly Verdict[]> {
-  const { java, server } = await installEngine();
+  const { java, server } = await installDistribution();
   const path = [join(server, 'plugin/resource-group-managers/*'), join(server, 'lib/*')].join(':');
   const program = join(import.meta.dirname, 'programs/ResourceGroups.java');
   const lines = await new Promise<string>((resolve, reject) => {

@@ -1,5 +1,6 @@
+import process from 'node:process';
 import { makeClassArchives } from './classArchives.ts';
-import { installDistribution } from './distribution.ts';
+import { INSTALLED, installDistribution } from './distribution.ts';
 
 /**
  * Vitest's global setup: installs the distribution, and makes archives of its classes, before files run beside each other, which would download it twice and
@@ -9,6 +10,7 @@ export async function setup(): Promise<void> {
   const install = async () => {
     const distribution = await installDistribution();
     await makeClassArchives(distribution);
+    process.env[INSTALLED] = JSON.stringify(distribution);
   };
   // Files whose tools are missing are skipped by name, and those that need what could not be installed fail by name.
   await install().catch((error: unknown) => console.error(`the engine could not be installed: ${error}`));

@@ -12,7 +12,7 @@ import { databases, type TestDatabase } from '../support/databases.ts';
 import { startGateway } from '../support/gatewayProcess.ts';
 import { randomOf } from '../support/groupCases.ts';
 import { manifest } from '../support/manifest.ts';
-import { type Distribution, installEngine, missingTools } from './distribution.ts';
+import { installDistribution, missingTools } from './distribution.ts';
 import { startTrino, type TrinoServer } from './trinoServer.ts';
 
 const logger = pino({ level: 'silent' });
@@ -63,7 +63,7 @@ describe.each(orders)('%s, %s', (dialect, order) => {
 
   beforeAll(async () => {
     if (!isPossible) return;
-    const distribution: Pick<Distribution, 'java' | 'server'> = await installEngine();
+    const distribution = await installDistribution();
     const server = await family.start();
     parts.defer(() => server.dispose());
     settings = await server.create();

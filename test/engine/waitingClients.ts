@@ -5,10 +5,10 @@
 import { type ExecFileException, execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { chmod, cp, mkdir, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { chmod, cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { installGoSuite } from '../clients/installation.ts';
-import { cache, type Distribution, makeWorkFolder, moveIntoPlace, run, works } from './distribution.ts';
+import { cache, type Distribution, hashOf, installPython, makeWorkFolder, moveIntoPlace, run } from './distribution.ts';
 import { commandLine, javaProgram } from './javaOptions.ts';
 
 const programs = join(import.meta.dirname, 'programs');
@@ -47,18 +47,14 @@ export interface MorePrograms {
 
 /** Installs and builds what is not in the cache yet. */
 export async function installMorePrograms(): Promise<MorePrograms> {
-  const [go, dbt] = await Promise.all([buildGoProgram(), installDbt()]);
-  return { go, dbt };
+  const [go, python] = await Promise.all([buildGoProgram(), installPython(DBT)]);
+  return { go, dbt: join(dirname(python), 'dbt') };
 }
 
 /** Builds the program within the client's own module, whose dependencies are its own. */
 async function buildGoProgram(): Promise<string> {
   const source = join(programs, 'go/query.go');
-  const hash = createHash('sha256')
-    .update(await readFile(source))
-    .digest('hex')
-    .slice(0, 12);
-  const program = join(cache, `go-query-${hash}`);
+  const program = join(cache, `go-query-${hashOf(await readFile(source, 'utf8'))}`);
   if (existsSync(program)) return program;
   const { folder } = await installGoSuite();
   const work = await makeWorkFolder('go-query');
@@ -76,20 +72,6 @@ async function buildGoProgram(): Promise<string> {
   await run('chmod', ['-R', 'u+w', work]);
   await rm(work, { recursive: true });
   return program;
-}
-
-async function installDbt(): Promise<string> {
-  await mkdir(cache, { recursive: true });
-  // The environment keeps the path that it was created at.
-  const folder = join(await realpath(cache), `python-${DBT.join('-')}`);
-  const dbt = join(folder, 'bin/dbt');
-  if (!(await works(join(folder, 'bin/python'), ['-c', 'import dbt.cli.main, dbt.adapters.trino']))) {
-    await rm(folder, { recursive: true, force: true });
-    await run('python3', ['-m', 'venv', folder]);
-    const python = join(folder, 'bin/python');
-    await run(python, ['-m', 'pip', 'install', '--quiet', ...DBT], { timeout: INSTALL_MILLIS });
-  }
-  return dbt;
 }
 
 /** The command line, JDBC, Python, Go, JavaScript and dbt. */
