@@ -8,7 +8,10 @@ import { startTrino, type TrinoServer } from './trinoServer.ts';
 /** A server of the run. */
 export type SharedTrino = Pick<TrinoServer, 'name' | 'url' | 'pid'>;
 
-/** Two servers with `idleCatalog` and its tables, which spool into one object store; users may run queries as others. */
+/**
+ * Two servers with `idleCatalog` and its tables, which spool into one object store; users may run queries as others. The web interface of the
+ * second one asks for no login.
+ */
 export interface TrinoPair {
   readonly trinos: readonly [SharedTrino, SharedTrino];
   /** Address of the bucket. */
@@ -18,6 +21,7 @@ export interface TrinoPair {
 const accessControl = { 'access-control.properties': 'access-control.name=allow-all' };
 /** Queries of earlier files are forgotten: lists of all queries stay short, and those of one file are kept. */
 const history = { 'query.max-history': '400', 'query.min-expire-age': '10s' };
+const openPages = { 'web-ui.authentication.type': 'fixed', 'web-ui.user': 'ann' };
 
 /** Starts a `TrinoPair`. */
 export async function startTrinoPair(): Promise<StartedServer> {
@@ -25,7 +29,8 @@ export async function startTrinoPair(): Promise<StartedServer> {
   const store = await startObjectStore(distribution);
   const start = async (name: string): Promise<TrinoServer> => {
     const files = { ...store.files, ...accessControl };
-    const trino = await startTrino(name, distribution, files, { ...store.settings, ...history }, idleCatalog);
+    const settings = { ...store.settings, ...history, ...(name === 'trino-b' ? openPages : {}) };
+    const trino = await startTrino(name, distribution, files, settings, idleCatalog);
     await createIdleTables(trino.url);
     return trino;
   };

@@ -1,23 +1,23 @@
 /** The web interface of a real Trino server, at the host name of queries and redirected to, in a real browser. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { installEngine, missingTools } from '../engine/distribution.ts';
-import { startTrino, type TrinoServer } from '../engine/trinoServer.ts';
+import { type Site, startSite } from '../origins/support/site.ts';
 import { hasOpenssl } from '../support/certificates.ts';
 import { requireComponent } from '../support/components.ts';
+import { shareOf } from '../support/sharedServer.ts';
 import { runQuery } from '../support/statementClient.ts';
 import { canBrowse } from '../ui/support/browser.ts';
-import { type Site, startSite } from './support/site.ts';
+import { missingTools } from './distribution.ts';
+import type { SharedTrino, TrinoPair } from './sharedTrinos.ts';
 
 const missing = await missingTools();
 const available = requireComponent('a tool of the engine suite', missing.length === 0, `install ${missing.join(', ')}`);
 
 describe.skipIf(!available || !canBrowse || !hasOpenssl)("Trino's web interface", () => {
-  let trino: TrinoServer;
+  let trino: SharedTrino;
   const sites = new Map<string, Site>();
 
   beforeAll(async () => {
-    const settings = { 'web-ui.authentication.type': 'fixed', 'web-ui.user': 'ann' };
-    trino = await startTrino('pages', await installEngine(), {}, settings);
+    [, trino] = (await shareOf<TrinoPair>('trinoPair')).trinos;
     const clusters = [{ name: 'trino', proxyTo: trino.url, externalUrl: trino.url.replace('127.0.0.1', 'localhost') }];
     const more = { protocol: { productName: 'Trino' } };
     const admin = 'admin.gateway.test';
@@ -26,7 +26,6 @@ describe.skipIf(!available || !canBrowse || !hasOpenssl)("Trino's web interface"
   }, 600_000);
   afterAll(async () => {
     await Promise.all([...sites.values()].map((site) => site[Symbol.asyncDispose]()));
-    await trino?.kill();
   });
 
   test.each([
