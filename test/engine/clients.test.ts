@@ -189,7 +189,9 @@ describe.skipIf(!available || !postgresql.available())('real clients, two replic
   test.each([0, 1, 2])('client %i sees what a direct connection shows', async (position) => {
     const client = engineClients(distribution)[position] as EngineClient;
     const threads = 2;
-    const direct = await client.run(trinos[0]?.url ?? '', queries, threads);
+    // Those that fail or are cancelled are the last ones.
+    const successful = queries.filter(({ kind }) => kind !== 'failing' && kind !== 'cancelled');
+    const direct = await client.run(trinos[0]?.url ?? '', successful, threads);
     const before = await allQueries();
     const counts = [...front.counts];
     const routed = await client.run(front.url, queries, threads);
@@ -246,8 +248,9 @@ describe.skipIf(!available || !postgresql.available())('real clients, two replic
       const [last] = await Promise.all([
         rest(victim),
         (async () => {
-          const isRunning = async () => (await allQueries()).get(victim.id)?.state === 'RUNNING';
-          await expect.poll(isRunning, { timeout: 60_000, interval: 50 }).toBe(true);
+          const running = async () =>
+            (await Promise.all(trinos.map((server) => listQueries(server, 'RUNNING')))).flat().map((q) => q.queryId);
+          await expect.poll(running, { timeout: 60_000, interval: 50 }).toContain(victim.id);
           const [sql, headers] = way(victim.id);
           const killer = await runQuery(front.url, sql, { ...asTrino, headers });
           expect(killer.error?.message, sql).toBeUndefined();
@@ -281,11 +284,11 @@ describe.skipIf(!available || !postgresql.available())('real clients, two replic
     await expect.poll(running, { timeout: 60_000, interval: 100 }).not.toContain(victim.id);
   });
 
-  test('how 200 queries ended is as the servers themselves have it', async () => {
-    const plain = Array.from({ length: 165 }, (_, i) =>
+  test('how 80 queries ended is as the servers themselves have it', async () => {
+    const plain = Array.from({ length: 65 }, (_, i) =>
       i % 6 === 0 ? `SELECT ${i} / 0` : `SELECT ${i}, * FROM tpch.tiny.region`,
     );
-    const spooled = Array.from({ length: 5 }, (_, i) => `SELECT ${i}, * FROM tpch.tiny.lineitem`);
+    const spooled = Array.from({ length: 3 }, (_, i) => `SELECT ${i}, * FROM tpch.tiny.lineitem`);
     const ran: string[] = [];
     for (let at = 0; at < plain.length; at += 5) {
       const ended = await Promise.all(plain.slice(at, at + 5).map((sql) => runQuery(front.url, sql, asTrino)));
@@ -296,14 +299,14 @@ describe.skipIf(!available || !postgresql.available())('real clients, two replic
     const untilRunning = async (page: QueryResults): Promise<QueryResults> =>
       page.stats.state === 'RUNNING' ? page : untilRunning(await follow(page.nextUri ?? '', asTrino));
     const cancelled = await Promise.all(
-      Array.from({ length: 10 }, async () => {
+      Array.from({ length: 4 }, async () => {
         const { id, nextUri = '' } = await untilRunning(await submit(front.url, slowQuery, asTrino));
         expect(await cancel(nextUri, asTrino)).toBe(204);
         return id;
       }),
     );
     const killed = await Promise.all(
-      Array.from({ length: 10 }, async () => {
+      Array.from({ length: 6 }, async () => {
         const victim = await untilRunning(await submit(front.url, slowQuery, asTrino));
         const sql = `CALL system.runtime.kill_query('${victim.id}', 'enough')`;
         const [last, killer] = await Promise.all([rest(victim), runQuery(front.url, sql, asTrino)]);
@@ -312,7 +315,7 @@ describe.skipIf(!available || !postgresql.available())('real clients, two replic
       }),
     );
     ran.push(...ofSpooled.map(({ id }) => id), ...cancelled, ...killed.flat());
-    expect(ran.length).toBeGreaterThanOrEqual(200);
+    expect(ran.length).toBeGreaterThanOrEqual(80);
 
     // Beside them are those of the tests before.
     const kept = async (): Promise<ReadonlyMap<string, QueryOutcome | null>> => {
@@ -365,7 +368,7 @@ describe.skipIf(!available || !postgresql.available())('real clients, two replic
   test('spooled results: each segment comes from the cluster of its query, through any replica', async () => {
     const [, , python] = engineClients(distribution) as [EngineClient, EngineClient, EngineClient];
     const spooled = { sql: 'SELECT * FROM tpch.tiny.lineitem' };
-    const some = [...queries.filter(({ kind }) => kind === undefined).slice(-4), spooled, spooled];
+    const some = [...queries.filter(({ kind }) => kind === undefined).slice(-4), spooled];
     const direct = await python.run(trinos[0]?.url ?? '', some, 2);
     const seen = (outcomes: readonly ClientOutcome[]) => outcomes.map((outcome) => ({ ...outcome, queryId: null }));
     expect(seen(await python.run(front.url, some, 2))).toEqual(seen(direct));
@@ -400,17 +403,17 @@ describe.skipIf(!available || !postgresql.available())('real clients, two replic
     expect(await keysIn(bucket)).toEqual([]);
   });
 
-  test('a gigabyte of results passes through a replica that stays below 300 MB', async () => {
+  test('400 MB of results pass through a replica that stays below 300 MB', async () => {
     const [gateway] = gateways as [GatewayProcess];
-    const sql = "SELECT lpad(CAST(sequential_number AS varchar), 100000, 'abcdefghij') FROM TABLE(sequence(1, 10500))";
+    const sql = "SELECT lpad(CAST(sequential_number AS varchar), 100000, 'abcdefghij') FROM TABLE(sequence(1, 4200))";
     const started = performance.now();
     const { bytes, answers, state } = await fetchAll(gateway.url, sql);
     const seconds = (performance.now() - started) / 1000;
     const peak = await peakMegabytes(gateway.pid);
-    const fetched = `${(bytes / 1e9).toFixed(2)} GB in ${answers} answers and ${seconds.toFixed(0)} s`;
+    const fetched = `${(bytes / 1e6).toFixed(0)} MB in ${answers} answers and ${seconds.toFixed(0)} s`;
     console.log(`${fetched}; largest resident memory of the gateway: ${peak.toFixed(0)} MB`);
     expect(state).toBe('FINISHED');
-    expect(bytes).toBeGreaterThan(1e9);
+    expect(bytes).toBeGreaterThan(4e8);
     expect(peak).toBeLessThan(300);
   });
 });

@@ -7,6 +7,7 @@ import { createInterface } from 'node:readline';
 import type { Distribution } from './distribution.ts';
 import { commandLine, javaProgram } from './javaOptions.ts';
 import type { SuiteQuery } from './queries.ts';
+import { listQueries } from './trinoQueries.ts';
 
 /** What a client saw of one query. */
 export interface ClientOutcome {
@@ -24,6 +25,7 @@ export interface ClientOutcome {
 export interface EngineClient {
   readonly name: string;
   /**
+   * @param url of the JDBC driver, also several, separated by spaces: all queries run at each in turn
    * @param threads queries that run at once
    * @param onOutcome called as soon as a query has ended
    */
@@ -65,12 +67,13 @@ class ProgramClient implements EngineClient {
     threads = 1,
     onOutcome: (outcome: ClientOutcome) => void = () => {},
   ): Promise<readonly ClientOutcome[]> {
+    const [first = '', ...others] = url.split(' ');
     const folder = await mkdtemp(join(tmpdir(), 'client-'));
     const file = join(folder, 'queries.txt');
     const lines = queries.map(({ kind, sql }) => `${kind === 'cancelled' ? 'cancel' : 'run'} ${sql}\n`);
     await writeFile(file, lines.join(''));
     try {
-      const child = spawn(this.#program, [...this.#args, url, file, String(threads)], {
+      const child = spawn(this.#program, [...this.#args, first, file, String(threads), ...others], {
         stdio: ['ignore', 'pipe', 'pipe'],
       });
       const outcomes: ClientOutcome[] = [];
@@ -81,7 +84,7 @@ class ProgramClient implements EngineClient {
         onOutcome(outcome);
       });
       const { code, stderr } = await ended(child);
-      if (code !== 0 || outcomes.length !== queries.length) {
+      if (code !== 0 || outcomes.length !== queries.length * (1 + others.length)) {
         throw new Error(`the ${this.name} ended with ${code} after ${outcomes.length} queries: ${stderr}`);
       }
       return outcomes.toSorted((a, b) => a.index - b.index);
@@ -190,9 +193,7 @@ async function waitUntilRunning(url: string, source: string, end: Promise<unknow
   end.then(stop, stop);
   while (!over) {
     // Behind a gateway each call may reach another cluster: sooner or later it is the right one.
-    const response = await fetch(`${url}/v1/query`, { headers: { 'X-Trino-User': 'suite' } });
-    const list = (await response.json()) as readonly { state: string; session: { source?: string } }[];
-    if (list.some((query) => query.state === 'RUNNING' && query.session.source === source)) return;
+    if ((await listQueries({ url }, 'RUNNING')).some(({ session }) => session.source === source)) return;
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
 }

@@ -11,7 +11,7 @@ import { type EngineClient, engineClients } from './clients.ts';
 import { installDistribution, missingTools } from './distribution.ts';
 
 const CONNECTIONS = 12;
-const QUERIES_EACH = 500;
+const QUERIES_EACH = 100;
 
 const missing = await missingTools();
 const available = requireComponent('a tool of the engine suite', missing.length === 0, `install ${missing.join(', ')}`);

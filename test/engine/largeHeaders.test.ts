@@ -44,47 +44,46 @@ describe.skipIf(!available || !hasOpenssl)('large headers', () => {
     await gateway?.stop();
     certificates.dispose();
   });
-  const addresses = () => ({
-    directly: trino.url,
-    'through the gateway': String(gateway.listening.url),
-    'through the gateway over HTTPS': `${new URL(gateway.url).host}?SSL=true&SSLTrustStorePath=${authority.file}`,
-  });
+
+  /** Results of queries that one JDBC driver runs at the server, through the gateway, and over HTTPS. */
+  async function runAtEach(queries: readonly string[], more = 'clientTags=large') {
+    const urls = {
+      directly: `${trino.url}?${more}`,
+      'through the gateway': `${gateway.listening.url}?${more}`,
+      'through the gateway over HTTPS': `${new URL(gateway.url).host}?SSL=true&SSLTrustStorePath=${authority.file}&${more}`,
+    };
+    const outcomes = await (clients[1] as EngineClient).run(
+      Object.values(urls).join(' '),
+      queries.map((sql) => ({ sql })),
+    );
+    const results = outcomes.map(({ rows, digest, error }) => ({ rows, digest, error }));
+    return Object.fromEntries(
+      Object.keys(urls).map((way, at) => [way, results.slice(at * queries.length, (at + 1) * queries.length)]),
+    );
+  }
 
   test('4,000 header lines of the JDBC driver, over HTTP/2 too', async () => {
     // The driver sends a line for each.
     const credentials = Array.from({ length: 4_000 }, (_, index) => `c${index}:1`).join(';');
-    const jdbc = clients[1] as EngineClient;
-    for (const url of Object.values(addresses())) {
-      const separator = url.includes('?') ? '&' : '?';
-      const [outcome] = await jdbc.run(`${url}${separator}extraCredentials=${credentials}`, [{ sql: 'SELECT 1' }]);
-      expect(outcome).toMatchObject({ rows: 1, error: null });
-    }
+    const outcomes = await runAtEach(['SELECT 1'], `extraCredentials=${credentials}`);
+    for (const found of Object.values(outcomes)) expect(found).toMatchObject([{ rows: 1, error: null }]);
   });
 
   // One line over HTTP/2 has at most 64 kB: the driver is given HTTP/1.1 in time (docs/clients.md#large-headers).
-  test.each([
-    ['100 kB', [100_000]],
-    ['60 kB', [60_000]],
-    ['three times 20 kB and 100 kB', [20_000, 20_000, 20_000, 100_000]],
-  ])('PREPARE and EXECUTE of %s by the JDBC driver, over HTTPS too', async (_name, lengths) => {
-    const jdbc = clients[1] as EngineClient;
-    const of = (index: number) => [
-      `PREPARE a${index} FROM SELECT length('${noise(lengths[index] as number)}')`,
-      `EXECUTE a${index}`,
-      `SELECT ${index}`,
-    ];
-    const queries = ['SELECT 1', ...lengths.flatMap((_, index) => of(index)), 'DEALLOCATE PREPARE a0', 'SELECT 2'];
-    const outcomes: Record<string, unknown> = {};
-    for (const [way, url] of Object.entries(addresses())) {
-      const found = await jdbc.run(
-        url,
-        queries.map((sql) => ({ sql })),
-      );
-      outcomes[way] = found.map(({ rows, digest, error }) => ({ rows, digest, error }));
+  test('PREPARE and EXECUTE of up to 160 kB by the JDBC driver, over HTTPS too', async () => {
+    const each = [[100_000], [60_000], [20_000, 20_000, 20_000, 100_000]].map((lengths) => [
+      ...lengths.flatMap((length, index) => [
+        `PREPARE a${index} FROM SELECT length('${noise(length)}')`,
+        `EXECUTE a${index}`,
+        `SELECT ${index}`,
+      ]),
+      ...lengths.map((_, index) => `DEALLOCATE PREPARE a${index}`),
+    ]);
+    const outcomes = await runAtEach(['SELECT 1', ...each.flat()]);
+    for (const [way, found] of Object.entries(outcomes)) {
       expect(found.filter(({ error }) => error !== null)).toEqual([]);
+      expect(found, way).toEqual(outcomes.directly);
     }
-    console.log(`PREPARE of ${lengths.join(', ')} bytes: ${JSON.stringify(outcomes).slice(0, 1_500)}`);
-    for (const [way, found] of Object.entries(outcomes)) expect(found, way).toEqual(outcomes.directly);
     // The driver asked for HTTP/2, and was given HTTP/1.1.
     const metrics = await (await fetch(`${gateway.listening.url}/metrics`)).text();
     expect(metrics).toMatch(/^engine_gateway_http2_declined_total\{reason="client"\} [1-9]/m);

@@ -27,7 +27,7 @@ const names = ['trino-a', 'trino-b'] as const;
 /** Of no catalog: a server that has just started may not know yet that it serves them itself. */
 const sql = 'SELECT current_user, 6 * 7';
 /** Logins that are tried at least, and at most until each server had one. */
-const [ENOUGH, TOO_MANY] = [6, 40];
+const [ENOUGH, TOO_MANY] = [4, 40];
 
 describe.skipIf(!available || !hasOpenssl)('logins by OAuth2', () => {
   let distribution: Distribution;

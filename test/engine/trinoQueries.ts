@@ -48,10 +48,14 @@ export function writtenBytes(text: string): number {
   return Number(number);
 }
 
-/** All queries that a server remembers, asked of itself. */
-export async function listQueries({ url }: Pick<TrinoServer, 'url'>): Promise<readonly ListedQuery[]> {
-  const response = await fetch(`${url}/v1/query`, { headers: { 'X-Trino-User': 'suite' } });
-  if (!response.ok) throw new Error(`${url}/v1/query answered ${response.status}`);
+/** Queries that a server remembers, or those in a state, asked of itself: the list of all takes the server long. */
+export async function listQueries(
+  { url }: Pick<TrinoServer, 'url'>,
+  state?: 'RUNNING',
+): Promise<readonly ListedQuery[]> {
+  const path = `/v1/query${state === undefined ? '' : `?state=${state}`}`;
+  const response = await fetch(`${url}${path}`, { headers: { 'X-Trino-User': 'suite' } });
+  if (!response.ok) throw new Error(`${url}${path} answered ${response.status}`);
   return (await response.json()) as readonly ListedQuery[];
 }
 

@@ -17,22 +17,30 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
 
 /**
- * Runs queries with the JDBC driver: java -cp trino-jdbc.jar Query.java URL FILE THREADS
+ * Runs queries with the JDBC driver: java -cp trino-jdbc.jar Query.java URL FILE THREADS [URL...]
  * FILE has one query a line, a word (run or cancel) before it. Prints a JSON line a query:
- * {"index", "queryId", "rows", "digest" (of the sorted rows), "error"}.
+ * {"index", "queryId", "rows", "digest" (of the sorted rows), "error"}. With several URLs all queries run at each in turn,
+ * and indexes go on.
  */
 public class Query {
     public static void main(String[] args) throws Exception {
         List<String> lines = Files.readAllLines(Path.of(args[1]), StandardCharsets.UTF_8);
         int threads = Integer.parseInt(args[2]);
+        runAll(args[0], lines, threads, 0);
+        for (int next = 3; next < args.length; next++) {
+            runAll(args[next], lines, threads, (next - 2) * lines.size());
+        }
+    }
+
+    private static void runAll(String url, List<String> lines, int threads, int firstIndex) throws InterruptedException {
         List<Thread> running = new ArrayList<>();
         for (int t = 0; t < threads; t++) {
             int first = t;
             Thread thread = new Thread(() -> {
-                try (Connection connection = connect(args[0])) {
+                try (Connection connection = connect(url)) {
                     for (int i = first; i < lines.size(); i += threads) {
                         String[] parts = lines.get(i).split(" ", 2);
-                        print(run(connection, i, parts[1], parts[0].equals("cancel")));
+                        print(run(connection, firstIndex + i, parts[1], parts[0].equals("cancel")));
                     }
                 }
                 catch (SQLException e) {
