@@ -6,6 +6,7 @@ import { selectGroup } from '../../src/rules/groupSelection.ts';
 import { requireComponent } from '../support/components.ts';
 import { randomCriteria, randomFile, randomOf } from '../support/groupCases.ts';
 import { installDistribution, missingTools } from './distribution.ts';
+import { common, shortRun } from './javaOptions.ts';
 
 const missing = await missingTools();
 const present = requireComponent(missing.join(', '), missing.length === 0, 'install them');
@@ -23,8 +24,11 @@ async function askEngine(inputs: readonly object[]): Promise<readonly Verdict[]>
   const program = join(import.meta.dirname, 'programs/ResourceGroups.java');
   const lines = await new Promise<string>((resolve, reject) => {
     const options = { timeout: 120_000, maxBuffer: 64_000_000 };
-    const child = execFile(java, ['-Dstdout.encoding=UTF-8', '-cp', path, program], options, (error, stdout) =>
-      error === null ? resolve(stdout) : reject(error),
+    const child = execFile(
+      java,
+      [...common, ...shortRun, '-Dstdout.encoding=UTF-8', '-cp', path, program],
+      options,
+      (error, stdout) => (error === null ? resolve(stdout) : reject(error)),
     );
     child.stdin?.end(inputs.map((input) => `${JSON.stringify(input)}\n`).join(''));
   });
