@@ -4,8 +4,7 @@
  */
 import type { AddressInfo } from 'node:net';
 import { Registry } from 'prom-client';
-import { createLogger } from '../../src/config/logger.ts';
-import { logOutput } from '../../src/config/logOutput.ts';
+import { createLogger, logOutput } from '../../src/config/logger.ts';
 import { admitAll } from '../../src/gateway/admission/admission.ts';
 import { DataPlane } from '../../src/gateway/dataPlane.ts';
 import { HealthMonitors } from '../../src/gateway/health/healthMonitors.ts';
@@ -14,7 +13,7 @@ import { RunningQueries } from '../../src/gateway/ownership/runningQueries.ts';
 import { createGatewayServer } from '../../src/gateway/server/gatewayServer.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import { productNames } from '../../src/model/names.ts';
-import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
+import { RoutingTableHolder } from '../../src/routing/routingTable.ts';
 import { openStore } from '../../src/store/openStore.ts';
 import { RecordWriter } from '../../src/store/recordWriter.ts';
 import {

@@ -17,7 +17,7 @@ import type { ClusterRegistry, InventoryCluster } from '../operator/registry/clu
 import type { GroupTables } from '../operator/registry/groupWrites.ts';
 import type { AppliedChange } from '../operator/registry/resourceWrites.ts';
 import type { RoutingRules } from '../operator/registry/routingRules.ts';
-import type { RoutingTableHolder } from '../routing/tableHolder.ts';
+import type { RoutingTableHolder } from '../routing/routingTable.ts';
 import type { RuleCompiler } from '../rules/ruleCompiler.ts';
 import type { AuditWriter } from '../store/auditWriter.ts';
 import type { JdbcSettings } from '../store/jdbcUrl.ts';

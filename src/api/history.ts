@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
-import { isQueuedId } from '../routing/queryId.ts';
 import type { RoutingTable } from '../routing/routingTable.ts';
+import { isQueuedId } from '../routing/statementProtocol.ts';
 import type { QueryCount } from '../store/queryCounts.ts';
 import type { HistoryFilter, QueryListRow, Store } from '../store/store.ts';
 import type { StoreContext } from './apiContext.ts';

@@ -12,8 +12,8 @@ import {
 import { Type } from 'typebox';
 import type { ClusterHealth } from '../model/registryCluster.ts';
 import { Turns } from '../model/turns.ts';
+import type { RoutingTableHolder } from '../routing/routingTable.ts';
 import { type ClusterEntry, type RoutingTable, takesNewQueries } from '../routing/routingTable.ts';
-import type { RoutingTableHolder } from '../routing/tableHolder.ts';
 import type { ApiContext, ComponentState } from './apiContext.ts';
 import { routes } from './routes.ts';
 import { content, objectOf } from './schemas.ts';

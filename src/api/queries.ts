@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import { type Static, Type } from 'typebox';
 import { QueuePlaces } from '../gateway/admission/queuePlaces.ts';
 import { GatewayError } from '../model/errors.ts';
-import { isQueuedId } from '../routing/queryId.ts';
+import { isQueuedId } from '../routing/statementProtocol.ts';
 import type { StoredDecision } from '../routing/storedDecision.ts';
 import type { ListedOutcome, QueryList, QueryListFilter } from '../store/queryList.ts';
 import { type QueryState, queryStates } from '../store/queryOutcome.ts';

@@ -27,13 +27,12 @@ export function readBodies(app: FastifyInstance, bodies: RequestBodies, limit: n
       next(tooLarge(limit));
       return;
     }
-    bodies.read(
-      raw,
-      responses.get(raw) as ServerResponse,
-      limit,
-      ({ bytes, complete }) => (complete ? next(null, bytes) : next(tooLarge(limit))),
-      () => next(new GatewayError('EG_BUSY', memoryMessage(bodies.memory), { retryAfterSeconds: 1 })),
-    );
+    void bodies.read(raw, responses.get(raw) as ServerResponse, limit).then((body) => {
+      if (body === 'noMemory') {
+        next(new GatewayError('EG_BUSY', memoryMessage(bodies.memory), { retryAfterSeconds: 1 }));
+      } else if (body.complete) next(null, body.bytes);
+      else next(tooLarge(limit));
+    });
   });
   app.addHook('onSend', async (request, reply) => {
     if (isUnfinished(request.raw)) endWith(request.raw, reply.raw);

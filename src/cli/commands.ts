@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { effectiveYaml } from '../config/effective.ts';
-import { createLogger, type LogLevel } from '../config/logger.ts';
-import { logOutput } from '../config/logOutput.ts';
+import { createLogger, type LogLevel, logOutput } from '../config/logger.ts';
 import { GatewayError } from '../model/errors.ts';
 import { version } from '../model/version.ts';
 import { analyzeSql, type SqlAnalysis } from '../sql/analyzeSql.ts';

@@ -14,9 +14,9 @@ import { platformOf } from '../operator/operator.ts';
 import { resourceOfStored } from '../operator/sources/source.ts';
 import { type ExplainedRouting, routingOf } from '../routing/explanation.ts';
 import { GroupRouter } from '../routing/groupRouter.ts';
-import { STATEMENT_PATH } from '../routing/proxiedPaths.ts';
-import { userRefusal } from '../routing/refusal.ts';
+import { toRefusal } from '../routing/refusal.ts';
 import { emptyTable } from '../routing/routingTable.ts';
+import { STATEMENT_PATH } from '../routing/statementProtocol.ts';
 import { REFERENCE_PRIORITY } from '../rules/compile/priorityDifferences.ts';
 import { createRuleCompiler } from '../rules/compiler.ts';
 import type { RuleRequest, RuleSet, RuleTrace } from '../rules/decision.ts';
@@ -90,8 +90,9 @@ async function compareRequests(options: CommandLine, io: CliIo): Promise<number>
   const chain = new GroupRouter(names, config.routing.defaultRoutingGroup);
   const decide = async (request: RuleRequest, rules: RuleSet | null): Promise<ExplainedRouting> => {
     const routing = await routingOf(chain, request, { ...emptyTable, rules });
-    const refusal = request.user === null ? null : userRefusal(request.user);
-    return refusal === null ? routing : { ...routing, refused: { refusal, rule: null } };
+    const rejection = request.user?.rejection;
+    if (rejection === undefined) return routing;
+    return { ...routing, refused: { refusal: toRefusal('user_mapping', rejection), rule: null } };
   };
   let moved = 0;
   for (const { id, request } of recorded) {

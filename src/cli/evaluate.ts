@@ -5,11 +5,10 @@ import { productNamedIn } from '../config/referenceNames.ts';
 import type { MappedUsers } from '../gateway/user/userMapping.ts';
 import { GatewayError } from '../model/errors.ts';
 import type { GroupsFile } from '../model/groupsFile/storedGroups.ts';
+import { firstHeader, headerValues } from '../model/http.ts';
 import { type ProductNames, productNames } from '../model/names.ts';
-import { firstHeader, headerValues } from '../model/rawHeaders.ts';
 import { type ExplainedRouting, routingOf } from '../routing/explanation.ts';
 import { GroupRouter } from '../routing/groupRouter.ts';
-import { userRefusal } from '../routing/refusal.ts';
 import { emptyTable } from '../routing/routingTable.ts';
 import type { RuleRequest } from '../rules/decision.ts';
 import { type GroupCriteria, type GroupSelection, selectGroup } from '../rules/groupSelection.ts';
@@ -97,8 +96,8 @@ async function readDescription(path: string, io: CliIo): Promise<unknown> {
 function readable({ decision, refused }: ExplainedRouting, request: RuleRequest): string {
   const lines: string[] = [];
   const { group, cluster, rule, decidedBy } = decision;
-  const refusal = request.user === null ? null : userRefusal(request.user);
-  if (refusal !== null) lines.push(`refused: ${refusal.message}`);
+  const rejection = request.user?.rejection;
+  if (rejection !== undefined) lines.push(`refused: ${rejection}`);
   else if (refused !== null) lines.push(`denied by ${refused.rule}: ${refused.refusal.message}`);
   else if (cluster !== null) lines.push(`cluster ${cluster} (rule ${rule})`);
   else if (decidedBy === 'default') lines.push(`routing group ${group} (default: no rule set one)`);

@@ -17,8 +17,8 @@ import {
 } from '../gateway/server/gatewayServer.ts';
 import type { TlsWatch } from '../gateway/tls/tlsFiles.ts';
 import { GatewayError } from '../model/errors.ts';
+import { parseHost } from '../model/http.ts';
 import { productNames } from '../model/names.ts';
-import { parseHost } from '../model/requestHost.ts';
 import { clientCertificateMode } from './settings.ts';
 
 const CONNECTIONS_CHECKING_INTERVAL_MS = 5_000;

@@ -17,7 +17,7 @@ import type { RequestUser } from '../model/requestUser.ts';
 import { API_GROUP_VERSION, keyOf, keyText } from '../model/resource.ts';
 import { type Manifest, readManifests } from '../operator/sources/directory/manifestDocuments.ts';
 import { listManifestFiles } from '../operator/sources/directory/manifestFiles.ts';
-import { STATEMENT_PATH } from '../routing/proxiedPaths.ts';
+import { STATEMENT_PATH } from '../routing/statementProtocol.ts';
 import type { RuleDraft } from '../rules/compile/ruleDraft.ts';
 import { parseRulesFile } from '../rules/compile/rulesFile.ts';
 import { createRuleCompiler } from '../rules/compiler.ts';

@@ -1,5 +1,5 @@
+import { headerValues } from '../model/http.ts';
 import { productNames } from '../model/names.ts';
-import { headerValues } from '../model/rawHeaders.ts';
 import type { RequestUser } from '../model/requestUser.ts';
 import { createRuleCompiler } from '../rules/compiler.ts';
 import type { RuleDecision, RuleRequest } from '../rules/decision.ts';

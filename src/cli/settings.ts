@@ -14,7 +14,7 @@ import { ClusterAddresses } from '../model/clusterAddresses.ts';
 import type { ProductNames } from '../model/names.ts';
 import type { DeletionGuardSettings } from '../operator/reconcile/deletionGuard.ts';
 import { requestKeyOf } from '../routing/admissionPolicy.ts';
-import { STATEMENT_PATH } from '../routing/proxiedPaths.ts';
+import { STATEMENT_PATH } from '../routing/statementProtocol.ts';
 import { MAX_ANALYZED_LENGTH } from '../sql/analyzeRequest.ts';
 import type { JdbcSettings } from '../store/jdbcUrl.ts';
 import type { HistorySettings } from '../store/recordWriter.ts';

@@ -1,6 +1,6 @@
 import type { Problem } from '../model/errors.ts';
+import { namesOneOf, parseHost } from '../model/http.ts';
 import { type GroupSourceName, groupSourceNames } from '../model/membership.ts';
-import { namesOneOf, parseHost } from '../model/requestHost.ts';
 import type { GatewayConfig } from './gatewayConfig.ts';
 import { isLoopback, THIS_MACHINE } from './openAccess.ts';
 import { leastRequestMemory } from './requestMemory.ts';

@@ -2,7 +2,7 @@ import { stringify } from 'yaml';
 import type { Secret } from '../model/secret.ts';
 import type { FieldSchema } from './fields.ts';
 import { configFields, type GatewayConfig } from './gatewayConfig.ts';
-import { MASK, maskUrls } from './secrets.ts';
+import { MASK, maskUrls } from './logger.ts';
 import { formatDuration, formatSize } from './units.ts';
 
 /**

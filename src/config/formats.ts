@@ -2,9 +2,9 @@ import { isIP } from 'node:net';
 import { RE2JS } from 're2js';
 import { gatewayClassProblem } from '../model/gatewayClass.ts';
 import { hostPatternProblem } from '../model/hostPattern.ts';
+import { parseHost } from '../model/http.ts';
 import { parseLabelSelector } from '../model/labelSelector.ts';
 import { wholeMatchProblem } from '../model/regex/wholeMatch.ts';
-import { parseHost } from '../model/requestHost.ts';
 import { REQUEST_KEY_FORM } from '../model/requestKey.ts';
 import type { TextFormat } from './fields.ts';
 

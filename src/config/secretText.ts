@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import type { Secret } from '../model/secret.ts';
 import { withoutLineEnd } from './environment.ts';
-import { MASK } from './secrets.ts';
+import { MASK } from './logger.ts';
 
 /** A secret of the configuration. It follows its file if the value is `${FILE:PATH}` (docs/secrets.md). */
 export class SecretText implements Secret {

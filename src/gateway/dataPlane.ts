@@ -4,32 +4,33 @@ import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import type { Clock, Random } from '../model/clock.ts';
+import { ownCookieNames } from '../model/http.ts';
 import type { ProductNames } from '../model/names.ts';
 import type { RequestUser } from '../model/requestUser.ts';
 import { type ChoiceSettings, ClusterChooser } from '../routing/clusterChooser.ts';
-import { splitClusterKey } from '../routing/clusterKey.ts';
 import { type ExternalRules, GroupRouter } from '../routing/groupRouter.ts';
-import { hasDotSegments, type PathPattern, ProxiedPaths, splitTarget, targetText } from '../routing/proxiedPaths.ts';
-import { isQueuedId, recognizeQueryId } from '../routing/queryId.ts';
 import { ALLOWED_METHODS, type Refusal, toRefusal } from '../routing/refusal.ts';
 import type { RoutingTable } from '../routing/routingTable.ts';
+import {
+  hasDotSegments,
+  isQueuedId,
+  type PathPattern,
+  ProxiedPaths,
+  recognizeQueryId,
+  splitClusterKey,
+  splitTarget,
+} from '../routing/statementProtocol.ts';
 import type { QueuedQueryRepository } from '../store/queuedQueryRepository.ts';
 import type { HistoryWriter, Store } from '../store/store.ts';
 import type { Admission } from './admission/admission.ts';
-import type { RequestAnalyzer } from './analysis/requestAnalyzer.ts';
 import { announcedLength, type RequestBodies, tooLargeBody } from './bodies/requestBodies.ts';
-import { type GatewayResponses, OwnResponses, RefusalIds, respond } from './exchanges/ownResponses.ts';
 import { QueryRecorder } from './exchanges/queryRecorder.ts';
-import { ResponseHeaders } from './exchanges/responseHeaders.ts';
-import { ownCookieNames, ProtocolHeaders } from './headers/protocolHeaders.ts';
-import {
-  ForwardedCheck,
-  type ForwardedHeadersObservation,
-  RequestHeaders,
-  type TrustPeer,
-} from './headers/requestHeaders.ts';
+import { type GatewayResponses, OwnResponses, RefusalIds, ResponseHeaders, respond } from './exchanges/responses.ts';
+import type { ForwardedHeadersObservation } from './exchanges/responseWatch.ts';
+import { ForwardedCheck } from './exchanges/responseWatch.ts';
+import { ProtocolHeaders, RequestHeaders, type TrustPeer } from './headers/requestHeaders.ts';
 import type { HealthMonitors } from './health/healthMonitors.ts';
-import { DataPlaneMetrics, type RequestKind } from './metrics/dataPlaneMetrics.ts';
+import { DataPlaneMetrics } from './metrics/dataPlaneMetrics.ts';
 import type { QueryOutcomes } from './outcomes/queryOutcomes.ts';
 import { ClusterKeys } from './ownership/clusterKeys.ts';
 import { CoordinatorSearch } from './ownership/coordinatorSearch.ts';
@@ -39,7 +40,7 @@ import type { RunningQueries } from './ownership/runningQueries.ts';
 import { Stickiness, type StickinessOptions } from './ownership/stickiness.ts';
 import { Transactions } from './ownership/transactions.ts';
 import { type HandshakeCookieOptions, HandshakeCookies } from './pages/handshakeCookies.ts';
-import type { ProxiedRequest } from './proxiedRequest.ts';
+import type { ProxiedRequest, RequestAnalyzer } from './proxiedRequest.ts';
 import { DurableQueue, type DurableQueueDependencies } from './queue/durableQueue.ts';
 import { QueuedEnds } from './queue/queuedEnds.ts';
 import { QueuedKills } from './queue/queuedKills.ts';
@@ -47,7 +48,7 @@ import { QueuedOwners } from './queue/queuedOwners.ts';
 import { QueuedRequests, QueueResponses } from './queue/queuedRequests.ts';
 import type { QueueKey } from './queue/queueKey.ts';
 import { RemotePolls } from './queue/remotePolls.ts';
-import { ClusterRequests, type EnginePagesMode, KEYED_METHODS, rejectPage } from './requests/clusterRequests.ts';
+import { ClusterRequests, type EnginePagesMode, KEYED_METHODS } from './requests/clusterRequests.ts';
 import { Submissions } from './requests/submissions.ts';
 import type { Tracing } from './tracing/openTelemetry.ts';
 import { type UpstreamOptions, Upstreams } from './upstreams/upstreams.ts';
@@ -174,6 +175,8 @@ function composeShared(dependencies: DataPlaneDependencies, options: DataPlaneOp
     settings,
     enginePages: options.enginePages,
     upstreams,
+    /** True if lines may be added to a response; most settings add none. */
+    addsLines: handshakeCookies !== null || settings.explainHeader || settings.includeClusterHostInResponse,
     chooser: new ClusterChooser(settings, random, () => clock.monotonic(), names, hasCapacity),
     router: new GroupRouter(names, defaultRoutingGroup, externalRules, propagateErrors),
     metrics: new DataPlaneMetrics(registry, table, upstreams),
@@ -246,6 +249,9 @@ const SWEEP_INTERVAL_MS = 60_000;
 const QUEUE_INTERVAL_MS = 1_000;
 const COMMANDS_INTERVAL_MS = 250;
 
+/** Target of a proxied request. */
+export type ProxiedTarget = Pick<ProxiedRequest, 'target' | 'clusterKey' | 'pathKind'>;
+
 /** The proxying half of the gateway (docs/routing.md). `start` it before its first request. */
 export class DataPlane {
   readonly #parts: DataPlaneParts;
@@ -256,6 +262,8 @@ export class DataPlane {
   readonly #requests: ClusterRequests;
   /** Null if submissions that wait are not kept. */
   readonly #queue: QueueParts | null;
+  /** Once true it stays so. */
+  #isLoaded = false;
   #timers: NodeJS.Timeout[] = [];
   #queueStop: Promise<void> | null = null;
 
@@ -304,36 +312,32 @@ export class DataPlane {
     await stickiness.start();
   }
 
-  /** True if a request target is proxied; all others are the API's. */
-  handles(rawUrl: string): boolean {
-    const target = splitTarget(rawUrl);
-    return target !== null && this.#paths.kindOf((splitClusterKey(target)?.target ?? target).path) !== null;
+  /** Reads a request target; null if it is not proxied: all others are the API's. */
+  targetOf(rawUrl: string): ProxiedTarget | null {
+    const whole = splitTarget(rawUrl);
+    if (whole === null) return null;
+    const prefixed = splitClusterKey(whole);
+    const target = prefixed?.target ?? whole;
+    const pathKind = this.#paths.kindOf(target.path);
+    return pathKind === null ? null : { target, clusterKey: prefixed?.key ?? null, pathKind };
   }
 
-  handle(request: IncomingMessage, response: ServerResponse): void {
-    const whole = splitTarget(request.url ?? '');
-    const prefixed = whole === null ? null : splitClusterKey(whole);
-    const target = prefixed?.target ?? whole;
-    const pathKind = target === null ? null : this.#paths.kindOf(target.path);
-    if (target === null || pathKind === null) {
-      respond(response, 404, ['content-type', 'text/plain; charset=utf-8'], 'Not a proxied path.\n');
-      return;
-    }
+  handle(request: IncomingMessage, response: ServerResponse, { target, clusterKey, pathKind }: ProxiedTarget): void {
     const { clock, tracing, responses } = this.#parts;
     const { prefixes: clientPrefixes, conflict } = this.#protocolHeaders.normalize(request.rawHeaders);
     const method = request.method ?? '';
-    const isSubmission = prefixed === null && method === 'POST' && this.#paths.isSubmissionPath(target.path);
-    const kind = kindOf(pathKind, isSubmission);
+    const isSubmission = clusterKey === null && method === 'POST' && this.#paths.isSubmissionPath(target.path);
+    const kind = isSubmission ? 'submission' : pathKind === 'statement' ? 'follow_up' : pathKind;
     const certificate = this.#certificates?.users.of(request) ?? withoutCertificate;
     const proxied: ProxiedRequest = {
       request,
       response,
       method,
       target,
-      rawTarget: targetText(target),
-      clusterKey: prefixed?.key ?? null,
+      rawTarget: target.query === null ? target.path : `${target.path}?${target.query}`,
+      clusterKey,
       pathKind,
-      statementPath: pathKind === 'statement' && this.#paths.statementPathOf(target.path) !== null,
+      statementPath: isSubmission || (pathKind === 'statement' && this.#paths.statementPathOf(target.path) !== null),
       kind,
       clientPrefixes,
       certificateUser: certificate.kind === 'user' && isAuthenticated(target.path) ? this.#nameOf(certificate) : null,
@@ -400,7 +404,6 @@ export class DataPlane {
     const id = method === 'POST' ? null : recognizeQueryId(this.#paths, proxied.pathKind, target.path, target.query);
     // Their pages are the gateway's, also where those of engines are not served.
     if (this.#queue !== null && id !== null && isQueuedId(id)) this.#queue.requests.serve(proxied, id);
-    else if (rejectPage(this.#parts, proxied)) return;
     else if (isSubmission) await this.#submissions.submit(proxied);
     else await this.#requests.serve(proxied, id);
   }
@@ -421,7 +424,8 @@ export class DataPlane {
       const message = 'This gateway takes queries over TLS with a client certificate only.';
       return toRefusal('client_certificate', message);
     }
-    return this.#parts.isLoaded() ? null : starting;
+    this.#isLoaded ||= this.#parts.isLoaded();
+    return this.#isLoaded ? null : starting;
   }
 }
 
@@ -438,8 +442,3 @@ const starting = toRefusal(
   'starting',
   'This gateway is starting and does not know its clusters yet; ask again in a second.',
 );
-
-function kindOf(pathKind: ProxiedRequest['pathKind'], isSubmission: boolean): RequestKind {
-  if (isSubmission) return 'submission';
-  return pathKind === 'statement' ? 'follow_up' : pathKind;
-}

@@ -1,7 +1,23 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { PathKind, RequestTarget } from '../routing/proxiedPaths.ts';
+import type { Readable } from 'node:stream';
+import { firstHeader, headerValues } from '../model/http.ts';
+import type { RequestUser } from '../model/requestUser.ts';
+import type { HasCapacity, PickRequest } from '../routing/clusterChooser.ts';
+import type { GroupDecision } from '../routing/groupRouter.ts';
+import { type Refusal, toRefusal } from '../routing/refusal.ts';
+import type { ClusterEntry } from '../routing/routingTable.ts';
+import type { PathKind, RequestTarget } from '../routing/statementProtocol.ts';
+import { type ChoiceStep, explainNoCluster, type StoredChoice, toStoredChoice } from '../routing/storedDecision.ts';
+import type { RuleRequest } from '../rules/decision.ts';
+import type { QueryProperties } from '../sql/queryProperties.ts';
+import type { BodyStart } from './bodies/requestBodies.ts';
+import type { ExchangeParts } from './dataPlane.ts';
+import { type ClientView, linesWithout, type RequestHeaders } from './headers/requestHeaders.ts';
 import type { RequestKind } from './metrics/dataPlaneMetrics.ts';
 import type { RequestTrace } from './tracing/openTelemetry.ts';
+import type { Upstream } from './upstreams/upstreams.ts';
+import { headerText } from './user/clusterTokens.ts';
+import { holdsServiceAccountToken } from './user/tokens.ts';
 
 export interface ProxiedRequest {
   readonly request: IncomingMessage;
@@ -30,4 +46,249 @@ export interface ProxiedRequest {
   /** Null: traces are off. */
   readonly trace: RequestTrace | null;
   ended: boolean;
+}
+
+/**
+ * A proxied request as rules and the external rules service see it. Where the client is, and whether it sent a form, is
+ * found out when a user asks: few rules do, and each search of the header lines costs as much as a rule.
+ */
+export class ProxiedRuleRequest implements RuleRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly query: string | null;
+  readonly headers: readonly string[];
+  readonly remoteUser = null;
+  readonly isSubmission: boolean;
+  readonly user: RequestUser | null;
+  readonly sender: RequestUser | null;
+  readonly queryProperties: QueryProperties | null;
+  readonly #request: IncomingMessage;
+  readonly #views: RequestHeaders;
+  readonly #body: BodyStart | null;
+  #client: ClientView | null = null;
+
+  /**
+   * @param analysis null if the request was not analyzed
+   * @param sender null if no rule needs it
+   * @param body null if it is not read before the decision
+   * @param views states where the client is
+   */
+  constructor(
+    proxied: ProxiedRequest,
+    analysis: Analysis | null,
+    sender: RequestUser | null,
+    body: BodyStart | null,
+    views: RequestHeaders,
+  ) {
+    const { request, target } = proxied;
+    this.method = proxied.method;
+    this.path = target.path;
+    this.query = target.query;
+    this.headers = request.rawHeaders;
+    this.isSubmission = proxied.kind === 'submission';
+    this.sender = sender;
+    this.user = analysis === null ? null : analysis.user;
+    this.queryProperties = analysis === null ? null : analysis.queryProperties;
+    this.#request = request;
+    this.#views = views;
+    this.#body = body;
+  }
+
+  get scheme(): 'http' | 'https' {
+    return this.#view().scheme;
+  }
+
+  get serverName(): string {
+    return this.#view().host;
+  }
+
+  get serverPort(): number {
+    return this.#view().port;
+  }
+
+  get remoteAddr(): string {
+    return this.#view().address;
+  }
+
+  get formBody(): string | null {
+    const body = this.#body;
+    if (body === null || !body.complete) return null;
+    const contentType = firstHeader(this.#request.rawHeaders, 'content-type')?.toLowerCase();
+    return contentType?.startsWith('application/x-www-form-urlencoded') === true ? body.text : null;
+  }
+
+  #view(): ClientView {
+    this.#client ??= this.#views.clientOf(this.#request);
+    return this.#client;
+  }
+}
+
+export interface Analysis {
+  readonly user: RequestUser;
+  /** Null without an analysis. */
+  readonly queryProperties: QueryProperties | null;
+}
+
+/**
+ * Extracts user and query (docs/request-user.md, docs/sql-analysis.md). Returns synchronously if possible, so that a
+ * submission costs no turn of the event loop. Must neither throw nor reject: unknown values are null.
+ */
+export interface RequestAnalyzer {
+  /** The user only, for history and log; also with `analyzeRequest: false`. */
+  user(request: IncomingMessage): RequestUser | Promise<RequestUser>;
+  /**
+   * User and query properties. Called if rules need them, or if the body may contain a call of kill_query.
+   * @param body the whole body; null if it is longer than the buffer, or missing
+   */
+  analyze(request: IncomingMessage, body: BodyStart | null, isSubmission: boolean): Analysis | Promise<Analysis>;
+}
+
+const killQuery = /kill_query/i;
+const execute = /\bexecute\b/i;
+/** The name in a prepared statement's header: URL-encoded, or compressed and only readable by the analysis. */
+const inHeader = /kill(?:_|%5f)query|zstd/i;
+
+/**
+ * True if a submission may call `kill_query`, so that it must be analyzed even if no rule needs that: its text contains
+ * the word, or it executes such a prepared statement of the request. Others cost one search of their text.
+ * @param text the body
+ * @param preparedKey `ProductNames.headerKey('Prepared-Statement')`
+ */
+export function mayKillQuery(text: string, request: IncomingMessage, preparedKey: string): boolean {
+  if (killQuery.test(text)) return true;
+  if (!execute.test(text)) return false;
+  return headerValues(request.rawHeaders, preparedKey).some((value) => inHeader.test(value));
+}
+
+export interface Target {
+  readonly cluster: ClusterEntry;
+  /** Connections to it; null if its URL is not an HTTP URL. */
+  readonly upstream: Upstream | null;
+  /** True if it serves in place of the group that was decided on. */
+  readonly fallback: boolean;
+  /** Steps to this cluster; null if it belongs to the decided group. */
+  readonly steps: readonly ChoiceStep[] | null;
+  /** The clusters that were there; null if only one could take it. */
+  readonly choice: StoredChoice | null;
+}
+
+export interface NoTarget {
+  readonly cluster: null;
+  /** True if a retry soon makes sense: an active cluster has not been checked yet. */
+  readonly pending: boolean;
+  readonly refusal: Refusal;
+  readonly choice: StoredChoice;
+}
+
+/** Chooses among the clusters that the decision allows; see `ClusterChooser.choose` for the parameters. */
+export function chooseTarget(
+  { table: { current }, chooser, upstreams }: ExchangeParts,
+  decision: GroupDecision,
+  request: PickRequest,
+  excluded: ReadonlyMap<string, string> | null,
+  login: string | null = null,
+  hasCapacity?: HasCapacity,
+): Target | NoTarget {
+  const choice = chooser.choose(current, decision, request, excluded, login, hasCapacity);
+  const candidates = toStoredChoice(current, choice.eligible, choice.cluster, excluded, (group) =>
+    chooser.strategyOf(current, group),
+  );
+  if (choice.cluster !== null) {
+    const { cluster, fallback, steps } = choice;
+    return { cluster, upstream: upstreams.get(cluster.proxyTo), fallback, steps, choice: candidates };
+  }
+  const { pending } = choice;
+  const refusal = toRefusal(pending ? 'pending' : 'no_cluster', explainNoCluster(decision, choice));
+  return { cluster: null, pending, refusal, choice: candidates };
+}
+
+/** The one cluster that can take a request. */
+export function onlyTarget({ upstreams }: ExchangeParts, cluster: ClusterEntry): Target {
+  return { cluster, upstream: upstreams.get(cluster.proxyTo), fallback: false, steps: null, choice: null };
+}
+
+export interface OutgoingRequest {
+  readonly method: string;
+  /** Path and query string as the client sent them. */
+  readonly target: string;
+  readonly headers: readonly string[];
+  readonly body: Buffer | Readable | null;
+  /** Milliseconds until the head of the response must be there (`routing.asyncTimeout`). */
+  readonly headersTimeout: number;
+}
+
+export interface Destination {
+  /** Registry name; "" where it is not known. */
+  readonly name: string;
+  readonly proxyTo: string;
+}
+
+/**
+ * A request as any cluster could get it.
+ * @param decision how it was routed; null for a follow-up
+ */
+export function outgoingRequest(
+  parts: ExchangeParts,
+  { request, method, rawTarget, forwardedUser, kind }: ProxiedRequest,
+  decision: GroupDecision | null,
+  body: OutgoingRequest['body'],
+): OutgoingRequest {
+  const { headers, settings, localAudiences } = parts;
+  const external = decision?.external;
+  // The headers that the external rules service sets.
+  const byRules = external !== undefined && 'headers' in external ? external.headers : null;
+  const set = forwardedUser === undefined ? byRules : withUser(parts, forwardedUser, byRules);
+  const lines = headers.forCluster(request, kind === 'submission', set);
+  return {
+    method,
+    target: rawTarget,
+    headers: localAudiences === null ? lines : withoutLocalToken(request.rawHeaders, lines, localAudiences),
+    body,
+    headersTimeout: settings.asyncTimeout,
+  };
+}
+
+/**
+ * A request as one cluster gets it: with a token of the user, its key as a path prefix if its URLs need it, and the trace.
+ * @param isSubmission true for a new query
+ */
+export function requestTo(
+  { names, identities, keys, settings }: ExchangeParts,
+  cluster: Destination,
+  outgoing: OutgoingRequest,
+  { request, trace, certificateUser, clusterKey }: ProxiedRequest,
+  isSubmission: boolean,
+): OutgoingRequest {
+  const { name, proxyTo } = cluster;
+  const { forwardedHeadersEnabled } = settings;
+  // Segments of spooled results need the key of their cluster.
+  const takesSpooled =
+    isSubmission &&
+    forwardedHeadersEnabled &&
+    firstHeader(request.rawHeaders, names.headerKey('Query-Data-Encoding')) !== undefined;
+  const isNamed = certificateUser !== null && identities !== null;
+  if (!isNamed && trace === null && !takesSpooled && clusterKey === null) return outgoing;
+  let headers = isNamed ? identities.named(outgoing.headers, certificateUser, cluster) : outgoing.headers;
+  const isKeyed = clusterKey !== null || (takesSpooled && keys.isOneOfSeveral(name));
+  if (isKeyed && name !== '' && forwardedHeadersEnabled) headers = keys.withPrefix(headers, name);
+  if (trace !== null) headers = [...headers, ...trace.toCluster(name, proxyTo)];
+  return { ...outgoing, headers };
+}
+
+/** The lines without a token of a service account that only the gateway may use. */
+function withoutLocalToken(raw: readonly string[], lines: string[], audiences: readonly string[]): string[] {
+  const values = headerValues(raw, 'authorization');
+  const isHeld = values.some((value) => holdsServiceAccountToken(value, audiences));
+  return isHeld ? linesWithout(lines, new Set(['authorization'])) : lines;
+}
+
+/** The user's name in addition to the header lines that rules set, which count where they name a user themselves. */
+function withUser(
+  { names }: ExchangeParts,
+  user: string,
+  set: Readonly<Record<string, string>> | null,
+): Readonly<Record<string, string>> {
+  const stated = new Set(Object.keys(set ?? {}).map((name) => names.ownHeader(name).toLowerCase()));
+  const own = [names.header('User'), names.header('Original-User')].filter((name) => !stated.has(name.toLowerCase()));
+  return { ...Object.fromEntries(own.map((name) => [name, headerText(user)])), ...set };
 }

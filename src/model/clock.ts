@@ -7,8 +7,8 @@ export interface Clock {
 }
 
 export const systemClock: Clock = {
-  now: () => Date.now(),
-  monotonic: () => performance.now(),
+  now: Date.now,
+  monotonic: performance.now.bind(performance),
 };
 
 /** A number in [0, 1), as `Math.random`; injected for tests. */

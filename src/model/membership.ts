@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 /** Sources of user groups, in the default order. */
 export const groupSourceNames = ['token', 'userInfo', 'tokenReview', 'certificate', 'header', 'ldap', 'file'] as const;
 
@@ -21,4 +22,13 @@ export interface Membership {
   readonly sources: readonly SourceGroups[];
   /** Equal exactly for equal groups. */
   readonly digest: string;
+}
+
+const MAX_DIGEST_LENGTH = 200;
+
+export function membershipOf(sources: readonly SourceGroups[]): Membership {
+  const groups = [...new Set(sources.flatMap((source) => source.groups))].sort();
+  const text = JSON.stringify(groups);
+  const digest = text.length > MAX_DIGEST_LENGTH ? createHash('sha256').update(text).digest('base64') : text;
+  return { groups, sources, digest };
 }

@@ -1,13 +1,13 @@
 import { createHash, hash } from 'node:crypto';
 import type { Random } from '../model/clock.ts';
+import { firstHeader, type RawHeaders } from '../model/http.ts';
 import type { ProductNames } from '../model/names.ts';
-import { firstHeader, type RawHeaders } from '../model/rawHeaders.ts';
 import type { StrategyName } from '../model/strategies.ts';
-import type { RequestKey } from './admissionPolicy.ts';
-import { type ClusterChoice, chooseCluster, type HasCapacity, unlimitedCapacity } from './clusterChoice.ts';
-import type { GroupDecision } from './groupDecision.ts';
+import type { GroupPolicy, RequestKey } from './admissionPolicy.ts';
+import type { GroupDecision } from './groupRouter.ts';
 import { type ClusterLoad, type CountedSubmission, LocalLoad } from './localLoad.ts';
 import type { ClusterEntry, RoutingTable } from './routingTable.ts';
+import { type ChoiceStep, reasonOf, stepsTo } from './storedDecision.ts';
 
 /**
  * Picks the same cluster for the same text, on every replica and in any order of the candidates; only texts of a
@@ -225,7 +225,7 @@ export class ClusterChooser {
     const pick = (candidates: readonly ClusterEntry[], group: string) =>
       login !== null
         ? pickByHash(candidates, login)
-        : this.#strategyOf(table, group).pick(this.#withTrials(candidates), request, () =>
+        : this.#strategies[this.strategyOf(table, group)].pick(this.#withTrials(candidates), request, () =>
             this.#affinityOf(table, group),
           );
     return chooseCluster(table, decision, this.#settings.defaultRoutingGroup, excluded, pick, hasCapacity);
@@ -239,7 +239,7 @@ export class ClusterChooser {
 
   /** Counts a query that is sent to a cluster; null if its group's strategy does not use load. */
   countSubmission(table: RoutingTable, cluster: ClusterEntry, request: PickRequest): CountedSubmission | null {
-    return this.#strategyOf(table, cluster.routingGroup).countSubmission?.(cluster, request) ?? null;
+    return this.#strategies[this.strategyOf(table, cluster.routingGroup)].countSubmission?.(cluster, request) ?? null;
   }
 
   /** Removes clusters that are not registered any more. */
@@ -253,10 +253,6 @@ export class ClusterChooser {
     return chosen.length === 0 ? candidates : chosen;
   }
 
-  #strategyOf(table: RoutingTable, group: string): Strategy {
-    return this.#strategies[this.strategyOf(table, group)];
-  }
-
   /** Affinity key of a group, from the source that states its strategy. */
   #affinityOf({ admission }: RoutingTable, group: string): RequestKey {
     const { affinity, groupAffinities } = this.#settings;
@@ -267,4 +263,271 @@ export class ClusterChooser {
 
 function isOnTrial({ health }: ClusterEntry): boolean {
   return health.ejection === 'trial';
+}
+
+/** Returns true if a cluster with a limit (`maxRunningQueries`) has capacity for one more query. */
+export type HasCapacity = (cluster: string) => boolean;
+
+export const unlimitedCapacity: HasCapacity = () => true;
+
+/**
+ * Role of an examined routing group: `pinned` stands for the one cluster that a rule chose, `bestEffort` for unhealthy
+ * clusters of the decided group.
+ */
+export type GroupRole = 'group' | 'pinned' | 'fallback' | 'default' | 'bestEffort';
+
+export interface PassedGroup {
+  readonly as: GroupRole;
+  readonly group: string;
+  /** `full`: it has healthy clusters, but all are at their limit. */
+  readonly because: 'unavailable' | 'full';
+  /** Its clusters, sorted by name; for role `pinned` only that one. */
+  readonly members: readonly ClusterEntry[];
+}
+
+export interface EligibleClusters {
+  readonly as: GroupRole;
+  readonly group: string;
+  /** Sorted by name; empty if no cluster is eligible. */
+  readonly candidates: readonly ClusterEntry[];
+  /** Groups examined before, in order; empty if the first one has an eligible cluster. */
+  readonly passed: readonly PassedGroup[];
+}
+
+export interface EligibilitySearch {
+  readonly table: RoutingTable;
+  readonly decision: GroupDecision;
+  /** `routing.defaultRoutingGroup` */
+  readonly defaultGroup: string;
+  /** Clusters that already failed the request, with the error; null for none. */
+  readonly excluded: ReadonlyMap<string, string> | null;
+  readonly hasCapacity: HasCapacity;
+}
+
+const noClusters: readonly ClusterEntry[] = [];
+const nothingPassed: readonly PassedGroup[] = [];
+
+/**
+ * Finds the eligible clusters of a request: those of the group that are active, HEALTHY and below their limit; then of
+ * its fallbacks, in order; then of the default group; then, with `bestEffort`, the least unhealthy of the group
+ * (docs/routing.md#fallbacks). Fallbacks of fallbacks are not examined, so that there is no loop.
+ */
+export function findEligible(search: EligibilitySearch): EligibleClusters {
+  const { table, decision, excluded, hasCapacity } = search;
+  const { group } = decision;
+  if (decision.cluster !== null) return findPinned(search, decision.cluster);
+  const members = table.groups.get(group);
+  const healthy = routable(members, excluded);
+  const policy = table.admission.groups.get(group);
+  if (healthy.length > 0) {
+    const open = withCapacity(healthy, hasCapacity);
+    if (open.length > 0) return { as: 'group', group, candidates: open, passed: nothingPassed };
+    // The request waits for capacity in the group.
+    if (!spillsOver(policy, decision)) return { as: 'group', group, candidates: healthy, passed: nothingPassed };
+  }
+  return findElsewhere(search, policy, healthy);
+}
+
+/**
+ * True if a healthy cluster of the group or of its fallbacks exists: the condition to leave the queue for unavailable
+ * groups.
+ */
+export function isServed(search: EligibilitySearch): boolean {
+  const { as, candidates } = findEligible(search);
+  return candidates.length > 0 && as !== 'bestEffort';
+}
+
+function findPinned(search: EligibilitySearch, cluster: string): EligibleClusters {
+  const { table, decision, excluded } = search;
+  const { group } = decision;
+  const pinned = table.clusters.get(cluster);
+  if (pinned !== undefined && isRoutable(pinned, excluded))
+    return { as: 'pinned', group, candidates: [pinned], passed: nothingPassed };
+  const passed: PassedGroup[] = [
+    { as: 'pinned', group: cluster, because: 'unavailable', members: pinned === undefined ? noClusters : [pinned] },
+  ];
+  return (decision.onUnavailable === 'fallback' ? findDefault(search, passed) : null) ?? noneEligible(group, passed);
+}
+
+/** The group has no eligible cluster. @param healthy its healthy clusters, all at their limit */
+function findElsewhere(
+  search: EligibilitySearch,
+  policy: GroupPolicy | undefined,
+  healthy: readonly ClusterEntry[],
+): EligibleClusters {
+  const { table, decision, defaultGroup, excluded, hasCapacity } = search;
+  const { group } = decision;
+  const passed: PassedGroup[] = [passing('group', group, healthy, table)];
+  if (decision.onUnavailable === 'fallback') {
+    let full: Omit<EligibleClusters, 'passed'> | null =
+      healthy.length > 0 ? { as: 'group', group, candidates: healthy } : null;
+    for (const name of policy?.fallbacks ?? []) {
+      if (passed.some((other) => other.group === name)) continue;
+      const members = routable(table.groups.get(name), excluded);
+      const open = withCapacity(members, hasCapacity);
+      if (open.length > 0) return { as: 'fallback', group: name, candidates: open, passed };
+      if (members.length > 0) {
+        const waiting: Omit<EligibleClusters, 'passed'> = { as: 'fallback', group: name, candidates: members };
+        if (policy?.fallbackWhen !== 'full') return { ...waiting, passed };
+        full ??= waiting;
+      }
+      passed.push(passing('fallback', name, members, table));
+    }
+    if (full !== null) return { ...full, passed };
+    // If queries are queued for the group, the default group is only used if it is one of the fallbacks.
+    const mayBeDefault = policy?.queue.whenUnavailable !== 'wait';
+    const isNew = !passed.some((other) => other.group === defaultGroup);
+    const byDefault = mayBeDefault && isNew ? findDefault(search, passed) : null;
+    if (byDefault !== null) return byDefault;
+  }
+  if (policy?.bestEffort === true) {
+    const candidates = leastBad(table.groups.get(group) ?? noClusters, excluded);
+    if (candidates.length > 0) return { as: 'bestEffort', group, candidates, passed };
+  }
+  return noneEligible(group, passed);
+}
+
+/** @param passed receives the default group if it has no eligible cluster */
+function findDefault(
+  { table, defaultGroup, excluded, hasCapacity }: EligibilitySearch,
+  passed: PassedGroup[],
+): EligibleClusters | null {
+  const healthy = routable(table.groups.get(defaultGroup), excluded);
+  if (healthy.length > 0) {
+    const open = withCapacity(healthy, hasCapacity);
+    return { as: 'default', group: defaultGroup, candidates: open.length > 0 ? open : healthy, passed };
+  }
+  passed.push(passing('default', defaultGroup, healthy, table));
+  return null;
+}
+
+function noneEligible(group: string, passed: readonly PassedGroup[]): EligibleClusters {
+  return { as: 'group', group, candidates: noClusters, passed };
+}
+
+function passing(as: GroupRole, group: string, healthy: readonly ClusterEntry[], table: RoutingTable): PassedGroup {
+  const because = healthy.length > 0 ? 'full' : 'unavailable';
+  return { as, group, because, members: table.groups.get(group) ?? noClusters };
+}
+
+function spillsOver(policy: GroupPolicy | undefined, { onUnavailable }: GroupDecision): boolean {
+  return policy?.fallbackWhen === 'full' && onUnavailable === 'fallback';
+}
+
+function isRoutable({ name, active, health }: ClusterEntry, excluded: ReadonlyMap<string, string> | null): boolean {
+  return active && health.status === 'HEALTHY' && excluded?.has(name) !== true;
+}
+
+/** Filters clusters that accept new queries. @param excluded names of clusters to ignore */
+export function routable(
+  members: readonly ClusterEntry[] | undefined,
+  excluded: ReadonlyMap<string, string> | null,
+): readonly ClusterEntry[] {
+  if (members === undefined) return noClusters;
+  for (const member of members) {
+    if (!isRoutable(member, excluded)) return members.filter((each) => isRoutable(each, excluded));
+  }
+  // Nearly always all of them are: avoids a new list for each request.
+  return members;
+}
+
+function withCapacity(clusters: readonly ClusterEntry[], hasCapacity: HasCapacity): readonly ClusterEntry[] {
+  for (const { name, maxRunningQueries } of clusters) {
+    if (maxRunningQueries === undefined || hasCapacity(name)) continue;
+    return clusters.filter((each) => each.maxRunningQueries === undefined || hasCapacity(each.name));
+  }
+  return clusters;
+}
+
+/** Unhealthy clusters that may still respond: unchecked ones; else the ones that were healthy last. */
+function leastBad(
+  members: readonly ClusterEntry[],
+  excluded: ReadonlyMap<string, string> | null,
+): readonly ClusterEntry[] {
+  const left = members.filter(({ name, active }) => active && excluded?.has(name) !== true);
+  const pending = left.filter(({ health }) => health.status === 'PENDING');
+  if (pending.length > 0) return pending;
+  const last = Math.max(...left.map(healthyAt));
+  return left.filter((cluster) => healthyAt(cluster) === last);
+}
+
+function healthyAt({ lastHealthyAt }: ClusterEntry): number {
+  return lastHealthyAt ?? Number.NEGATIVE_INFINITY;
+}
+
+export interface RejectedCluster {
+  readonly cluster: string;
+  readonly group: string;
+  /** Sentence part, e.g. `is inactive` or `is UNHEALTHY (connection refused)`. */
+  readonly reason: string;
+}
+
+/** Picks one of the eligible clusters; there is at least one. */
+export type PickCluster = (candidates: readonly ClusterEntry[], group: string) => ClusterEntry;
+
+export interface NoCluster {
+  readonly cluster: null;
+  readonly notTaken: readonly RejectedCluster[];
+  /** Examined routing groups in order. */
+  readonly passed: readonly PassedGroup[];
+  readonly eligible: EligibleClusters;
+  /** True if an active cluster of these groups has not been checked yet: a retry soon makes sense. */
+  readonly pending: boolean;
+}
+
+/** The cluster chosen for a request, or the reason for its absence. */
+export type ClusterChoice =
+  | {
+      readonly cluster: ClusterEntry;
+      /** True if another group replaces the chosen one. */
+      readonly fallback: boolean;
+      /** Steps to this cluster; null in the usual case that it belongs to the decided group. */
+      readonly steps: readonly ChoiceStep[] | null;
+      readonly eligible: EligibleClusters;
+    }
+  | NoCluster;
+
+/**
+ * Chooses a cluster: registered, active, HEALTHY, of the group; else of its fallbacks, then of the default group,
+ * unless the rule rejects (docs/routing.md#which-cluster-takes-a-query).
+ * @param excluded clusters that already failed this request, with the error; null for none
+ * @param pick chooses among the eligible clusters of a group
+ */
+export function chooseCluster(
+  table: RoutingTable,
+  decision: GroupDecision,
+  defaultGroup: string,
+  excluded: ReadonlyMap<string, string> | null,
+  pick: PickCluster,
+  hasCapacity: HasCapacity = unlimitedCapacity,
+): ClusterChoice {
+  const eligible = findEligible({ table, decision, defaultGroup, excluded, hasCapacity });
+  const { as, candidates } = eligible;
+  if (candidates.length === 0) return noCluster(eligible, excluded);
+  const [first] = candidates as readonly [ClusterEntry];
+  const cluster = candidates.length === 1 ? first : pick(candidates, eligible.group);
+  return {
+    cluster,
+    eligible,
+    fallback: as === 'fallback' || as === 'default',
+    steps: eligible.passed.length === 0 ? null : stepsTo(eligible, [cluster], excluded),
+  };
+}
+
+function noCluster(eligible: EligibleClusters, excluded: ReadonlyMap<string, string> | null): NoCluster {
+  const { passed } = eligible;
+  const notTaken = new Map<string, RejectedCluster>();
+  for (const { as, group, members } of passed) {
+    if (as === 'pinned' && members.length === 0)
+      notTaken.set(group, { cluster: group, group, reason: 'is not registered' });
+    for (const member of members) {
+      const { name, routingGroup } = member;
+      if (!notTaken.has(name))
+        notTaken.set(name, { cluster: name, group: routingGroup, reason: reasonOf(member, excluded) });
+    }
+  }
+  const pending = passed.some(({ members }) =>
+    members.some(({ active, health }) => active && health.status === 'PENDING'),
+  );
+  return { cluster: null, eligible, notTaken: [...notTaken.values()], passed, pending };
 }

@@ -1,18 +1,9 @@
 import { noTrace, type RuleRequest, type RuleTrace } from '../rules/decision.ts';
-import {
-  findEligible,
-  type GroupRole,
-  type HasCapacity,
-  reasonOf,
-  routable,
-  stepsPast,
-  stepsTo,
-  unlimitedCapacity,
-} from './clusterChoice.ts';
-import type { GroupDecision, RouterName } from './groupDecision.ts';
-import type { GroupRouter, RoutedDecision } from './groupRouter.ts';
+import { findEligible, type GroupRole, type HasCapacity, routable, unlimitedCapacity } from './clusterChooser.ts';
+import type { GroupDecision, GroupRouter, RoutedDecision, RouterName } from './groupRouter.ts';
 import type { Refusal } from './refusal.ts';
 import { type ClusterEntry, type RoutingTable, takesNewQueries } from './routingTable.ts';
+import { reasonOf, stepsPast, stepsTo } from './storedDecision.ts';
 
 export interface ConsideredCluster {
   readonly cluster: string;

@@ -1,7 +1,6 @@
+import { firstHeader } from '../model/http.ts';
 import type { ProductNames } from '../model/names.ts';
-import { firstHeader } from '../model/rawHeaders.ts';
 import { type DecisionTrace, noTrace, type RuleDecision, type RuleRequest } from '../rules/decision.ts';
-import type { ExternalResponse, GroupDecision, RouterName } from './groupDecision.ts';
 import type { Refusal } from './refusal.ts';
 import type { RoutingTable } from './routingTable.ts';
 
@@ -40,8 +39,6 @@ export interface ExternalRules {
 interface StepNotes {
   step(name: RouterStep): void;
 }
-
-type Choice = Pick<GroupDecision, 'group' | 'cluster' | 'rule' | 'onUnavailable'>;
 
 /**
  * Decides routing groups: by the rules, the external rules service, the header, then the default group
@@ -103,14 +100,20 @@ export class GroupRouter {
     const { routingGroup, cluster, rule, onUnavailable, useHeader } = decision;
     const group = routingGroup === '' ? null : routingGroup;
     if (group !== null || cluster !== null) {
-      return routed('rule', { group: group ?? this.#defaultGroup, cluster, rule, onUnavailable }, trace);
+      const decidedBy = 'rule';
+      return {
+        refusal: null,
+        decision: { group: group ?? this.#defaultGroup, cluster, rule, decidedBy, onUnavailable, trace },
+      };
     }
     // Rules replace the header, unless they could not be loaded (docs/rules.md#when-something-is-wrong).
     return useHeader ? this.#byHeader(request, trace) : this.#byDefault(trace);
   }
 
   #byService(request: RuleRequest, external: ExternalResponse, trace: DecisionTrace): Routed {
-    if (external.outcome === 'answered') return routed('external', only(external.routingGroup), trace, external);
+    if (external.outcome === 'answered') {
+      return byGroup('external', external.routingGroup, trace, external);
+    }
     if (external.outcome !== 'errors') return this.#byHeader(request, trace, external);
     const { errors } = external;
     if (errors.length === 0 || !this.#propagateErrors) return this.#byDefault(trace, external);
@@ -126,19 +129,87 @@ export class GroupRouter {
   #byHeader({ headers }: RuleRequest, trace: DecisionTrace, external?: ExternalResponse): Routed {
     const group = firstHeader(headers, this.#headerKey);
     if (group === undefined || group === '') return this.#byDefault(trace, external);
-    return routed('header', only(group), trace, external);
+    return byGroup('header', group, trace, external);
   }
 
   #byDefault(trace: DecisionTrace, external?: ExternalResponse): Routed {
-    return routed('default', only(this.#defaultGroup), trace, external);
+    return byGroup('default', this.#defaultGroup, trace, external);
   }
 }
 
-function only(group: string): Choice {
-  return { group, cluster: null, rule: null, onUnavailable: 'fallback' };
+/** A decision for any cluster of a group. */
+function byGroup(decidedBy: RouterName, group: string, trace: DecisionTrace, external?: ExternalResponse): Routed {
+  const decision = { group, cluster: null, rule: null, decidedBy, onUnavailable: 'fallback', trace } as const;
+  return { refusal: null, decision: external === undefined ? decision : { ...decision, external } };
 }
 
-function routed(decidedBy: RouterName, choice: Choice, trace: DecisionTrace, external?: ExternalResponse): Routed {
-  const decision = { ...choice, decidedBy, trace };
-  return { refusal: null, decision: external === undefined ? decision : { ...decision, external } };
+/**
+ * Deciders of the routing group by name, in order (docs/routing.md#which-cluster-takes-a-query). Decisions, the history and
+ * the API name the one that decided.
+ */
+export const routerNames = ['rule', 'external', 'header', 'default'] as const;
+
+export type RouterName = (typeof routerNames)[number];
+
+export interface GroupDecision {
+  readonly group: string;
+  /** Registry name of the cluster that a rule chose; null for any of the group. */
+  readonly cluster: string | null;
+  /** Rule that set group or cluster, or null. */
+  readonly rule: string | null;
+  /**
+   * The router that chose the group. `prefix` and `cookie` only if a cluster's own URL or a handshake cookie identifies
+   * it, `transaction` if the statement belongs to a transaction of a cluster.
+   */
+  readonly decidedBy: RouterName | 'prefix' | 'cookie' | 'transaction';
+  readonly onUnavailable: 'fallback' | 'reject';
+  readonly trace: DecisionTrace;
+  /** Result of the external rules service, if one is configured. */
+  readonly external?: ExternalResponse;
+}
+
+/** Result of a call of the external rules service (docs/rules.md#an-external-rules-service). */
+export type ExternalResponse =
+  | {
+      readonly outcome: 'answered';
+      readonly routingGroup: string;
+      readonly headers: Readonly<Record<string, string>>;
+    }
+  | {
+      readonly outcome: 'errors';
+      readonly errors: readonly string[];
+      readonly headers: Readonly<Record<string, string>>;
+    }
+  /** `skipped`: no call, because it failed before. */
+  | { readonly outcome: 'failed' | 'skipped'; readonly reason: string };
+
+/**
+ * The decision of a request that belongs to one cluster by its URL or a cookie. A cluster by URL cannot be replaced; a
+ * cluster by cookie may be replaced by another of its group, where the handshake starts again.
+ */
+export function backTo(
+  { name, routingGroup }: { readonly name: string; readonly routingGroup: string },
+  decidedBy: 'prefix' | 'cookie',
+): GroupDecision {
+  const only = decidedBy === 'prefix';
+  return {
+    group: routingGroup,
+    cluster: only ? name : null,
+    rule: null,
+    decidedBy,
+    onUnavailable: only ? 'reject' : 'fallback',
+    trace: noTrace,
+  };
+}
+
+/**
+ * The decision of a statement of a transaction: the cluster that began it overrides all other decisions. Results of
+ * rules and the external rules service stay in the trace.
+ */
+export function ofTransaction(
+  decided: GroupDecision,
+  { name, routingGroup }: { readonly name: string; readonly routingGroup: string },
+): GroupDecision {
+  const group = routingGroup === '' ? decided.group : routingGroup;
+  return { ...decided, group, cluster: name, rule: null, decidedBy: 'transaction', onUnavailable: 'reject' };
 }

@@ -1,5 +1,3 @@
-import type { RequestUser } from '../model/requestUser.ts';
-
 /** Reason of a rejection by the gateway; also the label of the metric. */
 export type RefusalReason =
   | 'denied'
@@ -188,9 +186,4 @@ function queryResults(id: string, infoUri: string, message: string, error: NonNu
     },
     warnings: [],
   };
-}
-
-/** The rejection of a request with a user that the user mapping rejects; null for others. */
-export function userRefusal({ rejection }: RequestUser): Refusal | null {
-  return rejection === undefined ? null : { reason: 'user_mapping', message: rejection, queryId: null };
 }

@@ -1,10 +1,10 @@
 import type { NameMapping } from '../model/requestUser.ts';
 import { type StrategyName, strategies } from '../model/strategies.ts';
+import type { StoredTrace } from '../rules/decide/trace.ts';
 import type { ReadCondition, RuleTrace } from '../rules/decision.ts';
-import type { StoredTrace } from '../rules/storedTrace.ts';
-import { type EligibleClusters, reasonOf } from './clusterChoice.ts';
+import type { EligibleClusters, GroupRole, NoCluster, PassedGroup } from './clusterChooser.ts';
 import type { ConsideredCluster } from './explanation.ts';
-import type { ExternalResponse, GroupDecision } from './groupDecision.ts';
+import type { ExternalResponse, GroupDecision } from './groupRouter.ts';
 import type { RefusalReason } from './refusal.ts';
 import { type ClusterEntry, type RoutingTable, takesNewQueries } from './routingTable.ts';
 
@@ -55,7 +55,8 @@ export function toStoredChoice(
     excluded === null &&
     members.length <= MAX_CANDIDATES &&
     members.every(({ maxRunningQueries }) => maxRunningQueries === undefined);
-  const strategy = picked === null ? null : pickerOf(eligible, strategyOf);
+  const isOnly = eligible.candidates.length === 1;
+  const strategy = picked === null ? null : as === 'pinned' ? 'rule' : isOnly ? 'only' : strategyOf(group);
   if (!isCommon) return { strategy, candidates: JSON.stringify(storedCandidates(table, eligible, picked, excluded)) };
   let texts = textsByTable.get(table);
   if (texts === undefined) {
@@ -88,14 +89,6 @@ export function readCandidates(
       return { cluster, routingGroup, taken, reason: because, ...counts, ...(isChosen ? { chosen: true } : {}) };
     },
   );
-}
-
-function pickerOf(
-  { as, group, candidates }: EligibleClusters,
-  strategyOf: (group: string) => StrategyName,
-): ClusterPicker {
-  if (as === 'pinned') return 'rule';
-  return candidates.length === 1 ? 'only' : strategyOf(group);
 }
 
 /** The chosen cluster, other eligible ones, then the other clusters of the examined groups. */
@@ -246,4 +239,117 @@ export interface StoredDecision extends Omit<QueryDecision, 'rules' | 'decidedBy
   readonly decidedBy: QueryDecision['decidedBy'] | 'userMapping';
   readonly rules?: StoredTrace;
   readonly candidates?: readonly StoredCandidate[];
+}
+
+/** A step from the decided routing group to the cluster that receives the request. */
+export interface ChoiceStep {
+  readonly group: string;
+  readonly outcome: 'unavailable' | 'full' | 'serves' | 'bestEffort';
+  /** Description for users: `group etl: no healthy cluster (etl-1 is UNHEALTHY (connection refused))`. */
+  readonly text: string;
+}
+
+/** Maximum number of clusters named by a step; a group may have hundreds. */
+const MAX_NAMED = 5;
+const MAX_REASON = 256;
+
+const labels: Readonly<Record<GroupRole, string>> = {
+  group: 'group',
+  pinned: 'cluster',
+  fallback: 'fallback',
+  default: 'default group',
+  bestEffort: 'best effort',
+};
+
+/**
+ * Returns the steps to the eligible clusters; null if the decided group has one.
+ * @param takers has at least one candidate
+ * @param picked named candidates: the chosen one, or all
+ * @param excluded clusters that already failed the request; null for none
+ */
+export function stepsTo(
+  { as, group, passed }: EligibleClusters,
+  picked: readonly ClusterEntry[],
+  excluded: ReadonlyMap<string, string> | null,
+): readonly ChoiceStep[] | null {
+  if (passed.length === 0) return null;
+  const names = picked.map((cluster) =>
+    as === 'bestEffort' ? `${cluster.name} ${reasonOf(cluster, excluded)}` : cluster.name,
+  );
+  const text =
+    as === 'bestEffort' ? `best effort: ${listed(names, ' or ')}` : `${labels[as]} ${group}: ${listed(names, ' or ')}`;
+  const outcome = as === 'bestEffort' ? 'bestEffort' : 'serves';
+  return [...stepsPast(passed, excluded), { group, outcome, text }];
+}
+
+/** The steps past groups without eligible clusters. */
+export function stepsPast(
+  passed: readonly PassedGroup[],
+  excluded: ReadonlyMap<string, string> | null,
+): readonly ChoiceStep[] {
+  return passed.map((one): ChoiceStep => ({ group: one.group, outcome: one.because, text: passedText(one, excluded) }));
+}
+
+export function stepsText(steps: readonly ChoiceStep[]): string {
+  return steps.map(({ text }) => text).join('; ');
+}
+
+function passedText(
+  { as, group, because, members }: PassedGroup,
+  excluded: ReadonlyMap<string, string> | null,
+): string {
+  const label = `${labels[as]} ${group}`;
+  if (members.length === 0)
+    return as === 'pinned' ? `${label} is not registered` : `${label}: no cluster is registered there`;
+  if (as === 'pinned')
+    return `${label} ${listed(
+      members.map((member) => reasonOf(member, excluded)),
+      '; ',
+    )}`;
+  const reasons = members.map((member) => `${member.name} ${reasonOf(member, excluded)}`);
+  return `${label}: ${because === 'full' ? 'no cluster has room' : 'no healthy cluster'} (${listed(reasons, '; ')})`;
+}
+
+function listed(texts: readonly string[], separator: string): string {
+  const left = texts.length - MAX_NAMED;
+  const named = texts
+    .slice(0, MAX_NAMED)
+    .map((text) => (text.length > MAX_REASON ? `${text.slice(0, MAX_REASON)}…` : text));
+  return named.join(separator) + (left > 0 ? `${separator}${left} more` : '');
+}
+
+/** Returns the reason that a cluster is not eligible: a part of a sentence. */
+export function reasonOf(cluster: ClusterEntry, excluded: ReadonlyMap<string, string> | null): string {
+  const failure = excluded?.get(cluster.name);
+  if (failure !== undefined) return `failed (${failure})`;
+  if (!cluster.active) return 'is inactive';
+  const { status, reason } = cluster.health;
+  if (status !== 'HEALTHY') return `is ${status} (${reason})`;
+  return cluster.maxRunningQueries === undefined
+    ? 'is HEALTHY'
+    : `is full (maxRunningQueries ${cluster.maxRunningQueries})`;
+}
+
+/** Describes the rejection: the group, and the reason for each cluster. */
+export function explainNoCluster(
+  decision: GroupDecision,
+  { notTaken, passed }: Pick<NoCluster, 'notTaken' | 'passed'>,
+): string {
+  const refusal =
+    decision.cluster === null
+      ? `No healthy cluster in routing group ${quote(decision.group)}`
+      : `Cluster ${quote(decision.cluster)} cannot take the query`;
+  const fallbacks = passed.filter(({ as }) => as === 'fallback').map(({ group }) => quote(group));
+  const named = fallbacks.length > 1 ? `fallbacks ${fallbacks.join(', ')}` : `fallback ${fallbacks.join()}`;
+  const instead = fallbacks.length === 0 ? '' : ` nor in its ${named}`;
+  const last = passed.find(({ as }) => as === 'default');
+  const tail = last === undefined ? '' : ` nor in the default routing group ${quote(last.group)}`;
+  const by = decision.rule === null ? '' : ` (chosen by rule ${quote(decision.rule)})`;
+  const where = `${refusal}${by}${instead}${tail}`;
+  if (notTaken.length === 0) return `${where}: no cluster is registered there`;
+  return `${where}: ${notTaken.map(({ cluster, reason }) => `${cluster} ${reason}`).join('; ')}`;
+}
+
+function quote(text: string): string {
+  return JSON.stringify(text.length > 256 ? `${text.slice(0, 256)}…` : text);
 }

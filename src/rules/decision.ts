@@ -1,4 +1,4 @@
-import type { RawHeaders } from '../model/rawHeaders.ts';
+import type { RawHeaders } from '../model/http.ts';
 import type { RequestUser } from '../model/requestUser.ts';
 import type { QueryProperties } from '../sql/queryProperties.ts';
 

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
+import { firstHeader, headerValue, headerValues, type RawHeaders } from '../model/http.ts';
 import type { ProductNames } from '../model/names.ts';
-import { firstHeader, headerValue, headerValues, type RawHeaders } from '../model/rawHeaders.ts';
 import type { SqlAnalysis } from './analyzeSql.ts';
 import { bodyText } from './bodyText.ts';
 import type { QueryProperties } from './queryProperties.ts';

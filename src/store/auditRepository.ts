@@ -1,8 +1,7 @@
 import type { Knex } from 'knex';
 import type { ResourceKey } from '../model/resource.ts';
-import { batches, whereGiven, whereWithin } from './columns.ts';
+import { batches, cutToWidth, storable, whereGiven, whereWithin } from './columns.ts';
 import { agedTable } from './deletion.ts';
-import { cutToWidth, storable } from './historyText.ts';
 import { fenceHolds } from './leaderRepository.ts';
 import type { Fence } from './store.ts';
 

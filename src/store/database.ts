@@ -8,10 +8,10 @@ import { type DatabaseHost, firstOf } from './databaseHosts.ts';
 import type { SqlDialect } from './dialect.ts';
 import { mysqlDialect } from './dialects/mysql.ts';
 import { postgresqlDialect } from './dialects/postgresql.ts';
-import { sqliteDialect } from './dialects/sqlite.ts';
+import { SqliteClient, sqliteDialect } from './dialects/sqlite.ts';
 import { databaseFailure, storeError } from './failures.ts';
 import type { DatabaseTarget, DatabaseTls, ServerTarget } from './jdbcUrl.ts';
-import { MysqlClient, PostgresqlClient, SqliteClient } from './knexClients.ts';
+import { MysqlClient, PostgresqlClient } from './knexClients.ts';
 
 /** Bounds of the connection pool, milliseconds. */
 export interface DatabaseLimits {
@@ -51,7 +51,7 @@ export class Database {
    * @throws GatewayError EG_DATABASE_UNAVAILABLE, or DatabaseFailure for everything else
    */
   run<T>(work: (knex: Knex) => PromiseLike<T>): Promise<T> {
-    return repeatConflicts(() => work(this.knex));
+    return repeatConflicts(work, this.knex);
   }
 
   /**
@@ -69,12 +69,12 @@ export class Database {
 
   /** Runs `work` in one transaction, repeated as a whole after a conflict. Errors as `run`. */
   transaction<T>(work: (trx: Knex.Transaction) => Promise<T>, config?: Knex.TransactionConfig): Promise<T> {
-    return repeatConflicts(() => this.knex.transaction(work, config));
+    return repeatConflicts((knex) => knex.transaction(work, config), this.knex);
   }
 
   /** Runs reading statements that see the database as it was at one time, whatever is written meanwhile. Errors as `run`. */
   snapshot<T>(work: (trx: Knex.Transaction) => Promise<T>): Promise<T> {
-    return repeatConflicts(() => this.knex.transaction(work, this.dialect.snapshot));
+    return repeatConflicts((knex) => knex.transaction(work, this.dialect.snapshot), this.knex);
   }
 
   /**
@@ -88,7 +88,7 @@ export class Database {
 
   /** Runs `work` alone among all processes that migrate this database. */
   migrateAlone<T>(work: (connection: Knex) => Promise<T>): Promise<T> {
-    return repeatConflicts(() => this.dialect.migrateAlone(this.knex, work), MIGRATION_PATIENCE_MS);
+    return repeatConflicts((knex) => this.dialect.migrateAlone(knex, work), this.knex, MIGRATION_PATIENCE_MS);
   }
 
   async close(): Promise<void> {
@@ -96,11 +96,14 @@ export class Database {
   }
 }
 
-async function repeatConflicts<T>(work: () => PromiseLike<T>, patienceMs = CONFLICT_PATIENCE_MS): Promise<T> {
+async function repeatConflicts<T>(
+  work: (knex: Knex) => PromiseLike<T>,
+  knex: Knex,
+  patienceMs = CONFLICT_PATIENCE_MS): Promise<T> {
   const start = performance.now();
   for (let attempt = 1; ; attempt++) {
     try {
-      return await work();
+      return await work(knex);
     } catch (error) {
       const conflict = !(error instanceof Error && error.name === 'GatewayError') && databaseFailure(error).kind;
       if (conflict !== 'transient' || performance.now() - start > patienceMs) throw storeError(error);

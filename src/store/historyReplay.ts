@@ -1,6 +1,5 @@
-import { newestFirst, type QueryPlace, whereWithin } from './columns.ts';
+import { newestFirst, type QueryPlace, storable, whereWithin } from './columns.ts';
 import type { Database } from './database.ts';
-import { storable } from './historyText.ts';
 import type { Dialect } from './store.ts';
 
 export interface ReplayRange {

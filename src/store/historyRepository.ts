@@ -1,11 +1,10 @@
 import type { Knex } from 'knex';
 import { LRUCache } from 'lru-cache';
 import { GatewayError } from '../model/errors.ts';
-import { literalPattern, newestFirst, prefixed, whereGiven, whereWithin } from './columns.ts';
+import { fitRecord, literalPattern, newestFirst, prefixed, whereGiven, whereWithin } from './columns.ts';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
-import { fitRecord } from './historyText.ts';
-import { IN_TIME } from './knexClients.ts';
+import { IN_TIME } from './dialects/sqlite.ts';
 import { insertQueryGroups } from './queryGroups.ts';
 import type { Dialect, Fence, HistoryFilter, HistoryPage, QueryListRow, QueryRecord } from './store.ts';
 
@@ -78,7 +77,7 @@ export class QueryHistoryRepository {
     const { dialect } = this.database;
     return this.database.run(async (knex) => {
       await dialect.insertHistory(knex, fitted);
-      await insertQueryGroups(knex, dialect.name, records);
+      if (records.some(({ groups }) => groups !== undefined)) await insertQueryGroups(knex, dialect.name, records);
     });
   }
 

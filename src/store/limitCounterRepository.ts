@@ -1,7 +1,6 @@
 import type { Knex } from 'knex';
-import { batches } from './columns.ts';
+import { batches, cutToWidth } from './columns.ts';
 import type { Database } from './database.ts';
-import { cutToWidth } from './historyText.ts';
 import type { CounterPart, DecideOnCounters, LimitCounter, RunningSlot, SlotBinding } from './store.ts';
 
 const BATCH = 500;

@@ -1,5 +1,5 @@
+import { cutToWidth } from './columns.ts';
 import { durationBucket } from './durationBucket.ts';
-import { cutToWidth } from './historyText.ts';
 import { groupSet } from './queryGroups.ts';
 import type { QueryOutcomeRecord } from './queryOutcome.ts';
 

@@ -1,8 +1,7 @@
 import { BulkInsert } from './bulkInsert.ts';
-import { batches } from './columns.ts';
+import { batches, cutToWidth } from './columns.ts';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
-import { cutToWidth } from './historyText.ts';
 import { deleteSumsBefore, noteChanges, noteDeletion } from './hourlySums.ts';
 import { fenceHolds } from './leaderRepository.ts';
 import { type OutcomeColumn, type OutcomeRow, outcomeColumns, outcomeOfRow } from './outcomeColumns.ts';

@@ -2,8 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Knex } from 'knex';
 
 import { BulkInsert } from './bulkInsert.ts';
-import { batches } from './columns.ts';
-import { cutToWidth } from './historyText.ts';
+import { batches, cutToWidth } from './columns.ts';
 import type { Dialect } from './store.ts';
 
 /** Groups of its user that are kept of a query to find it by: the first by name. A user may be in a thousand. */

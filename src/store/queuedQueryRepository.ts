@@ -1,9 +1,8 @@
 import type { Knex } from 'knex';
 import { Batcher } from './batcher.ts';
-import { batches } from './columns.ts';
+import { batches, cutToWidth } from './columns.ts';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
-import { cutToWidth } from './historyText.ts';
 import type {
   Fence,
   ListedQueuedQuery,

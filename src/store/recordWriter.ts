@@ -4,10 +4,9 @@ import type { Registry } from 'prom-client';
 import { RE2JS } from 're2js';
 import type { Clock } from '../model/clock.ts';
 import { settlesWithin } from '../model/timeLimit.ts';
-import { batches } from './columns.ts';
+import { asciiOf, batches, cutToBytes } from './columns.ts';
 import { DatabaseFailure } from './failures.ts';
 import { type HistoryMetrics, historyMetrics } from './historyMetrics.ts';
-import { asciiOf, cutToBytes } from './historyText.ts';
 import { Spill } from './spill.ts';
 
 /** A query, or how it ended. */
@@ -100,19 +99,14 @@ export class RecordWriter<R extends WrittenRecord> {
     }
   }
 
-  /** True if there is room for another record, which otherwise counts as lost. */
-  private hasCapacity(): boolean {
-    if (this.closed) return false;
-    const isFull = this.queue.length >= 2 * this.options.settings.bufferSize;
-    if (!isFull && this.characters <= 2 * MAX_MEMORY_CHARACTERS) return true;
-    this.lose(1, 'memory');
-    return false;
-  }
-
   /** Never throws, never waits. */
   add(whole: R): void {
     const settings = this.options.settings;
-    if (!settings.enabled || !this.hasCapacity()) return;
+    if (!settings.enabled || this.closed) return;
+    if (this.queue.length >= 2 * settings.bufferSize || this.characters > 2 * MAX_MEMORY_CHARACTERS) {
+      this.lose(1, 'memory');
+      return;
+    }
     const record = this.fit(whole);
     this.queue.push(record);
     this.characters += weight(record);
@@ -211,7 +205,7 @@ export class RecordWriter<R extends WrittenRecord> {
       .catch((error: unknown) => this.options.logger.error({ err: error }, `writing the ${this.what} failed`))
       .finally(() => {
         this.running = null;
-        if (this.queue.length > 0 || this.spill.records > 0) this.schedule(this.options.settings.flushIntervalMs);
+        if (this.queue.length + this.spill.files.length > 0) this.schedule(this.options.settings.flushIntervalMs);
       });
     return this.running;
   }
@@ -223,11 +217,19 @@ export class RecordWriter<R extends WrittenRecord> {
       return;
     }
     try {
-      while (this.queue.length > 0) await this.writeQueueHead();
-      while (this.queue.length === 0) {
-        const replayed = await this.spill.replayOne((records) => this.writeAll(records));
-        if (replayed === false) break;
-        if (replayed.torn > 0) this.lose(replayed.torn, 'torn');
+      while (this.queue.length > 0) {
+        const { queue } = this;
+        const [batch = []] = batches(queue, MAX_BATCH_CHARACTERS, sizeInBatch);
+        await this.insert(batch);
+        // Unless all of it was put on disk in the meantime: what is stored twice is there once.
+        if (this.queue === queue) {
+          queue.splice(0, batch.length);
+          for (const record of batch) this.characters -= weight(record);
+        }
+        this.forget(batch);
+      }
+      while (this.queue.length === 0 && this.spill.files.length > 0) {
+        this.lose(await this.spill.replayOne((records) => this.writeAll(records)), 'torn');
       }
       if (this.backOffMs > 0) logger.info(`${this.what} is written again`);
       this.backOffMs = 0;
@@ -240,18 +242,6 @@ export class RecordWriter<R extends WrittenRecord> {
       this.retryAt = clock.monotonic() + this.backOffMs;
       this.spillQueue();
     }
-  }
-
-  private async writeQueueHead(): Promise<void> {
-    const { queue } = this;
-    const [batch = []] = batches(queue, MAX_BATCH_CHARACTERS, sizeInBatch);
-    await this.insert(batch);
-    // Unless all of it was put on disk in the meantime: what is stored twice is there once.
-    if (this.queue === queue) {
-      queue.splice(0, batch.length);
-      for (const record of batch) this.characters -= weight(record);
-    }
-    this.forget(batch);
   }
 
   private async writeAll(records: readonly R[]): Promise<void> {

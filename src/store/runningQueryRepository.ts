@@ -1,8 +1,7 @@
 import type { Knex } from 'knex';
 import { BulkInsert } from './bulkInsert.ts';
-import { batches } from './columns.ts';
+import { batches, cutToWidth } from './columns.ts';
 import { agedTable } from './deletion.ts';
-import { cutToWidth } from './historyText.ts';
 import { guessedStates, RUNNING } from './queryOutcome.ts';
 import type { ListedRunningQuery, RunningQueryFilter, RunningQueryRow } from './store.ts';
 

@@ -31,7 +31,8 @@ export class Spill<R> {
   private readonly isRecord: (value: unknown) => value is R;
   private directory: string | null = null;
   private lock: DatabaseSync | null = null;
-  private files: SpillFile[] = [];
+  /** Oldest first. */
+  files: SpillFile[] = [];
   private sequence = 0;
 
   /**
@@ -108,11 +109,11 @@ export class Spill<R> {
 
   /**
    * Hands the oldest file's records to `write` and deletes the file afterwards; when `write` rejects the file stays.
-   * @returns false when there is no file; `torn` counts lines that a killed process left unfinished
+   * @returns lines that a killed process left unfinished
    */
-  async replayOne(write: (records: readonly R[]) => Promise<void>): Promise<{ torn: number } | false> {
+  async replayOne(write: (records: readonly R[]) => Promise<void>): Promise<number> {
     const file = this.files[0];
-    if (file === undefined) return false;
+    if (file === undefined) return 0;
     // Nothing is appended to it any more.
     const closed = { ...file };
     if (this.files.length === 1) this.files.push({ path: this.nextPath(), records: 0, bytes: 0 });
@@ -130,7 +131,7 @@ export class Spill<R> {
     await rm(closed.path, { force: true });
     this.files.shift();
     if (this.files.length === 1 && this.files[0]?.bytes === 0) this.files = [];
-    return { torn };
+    return torn;
   }
 
   /** Releases the remaining files to other processes. */

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { headerValues } from '../../src/model/rawHeaders.ts';
+import { headerValues } from '../../src/model/http.ts';
 import { RawConnection, startTarget, type Target } from './target.ts';
 
 /** What a smuggler wants to reach the cluster as a request of its own. */

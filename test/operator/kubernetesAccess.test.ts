@@ -5,7 +5,7 @@ import { parseAllDocuments } from 'yaml';
 import { requestExplanation } from '../../src/gateway/analysis/explainRequest.ts';
 import type { Clock } from '../../src/model/clock.ts';
 import { productNames } from '../../src/model/names.ts';
-import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
+import { RoutingTableHolder } from '../../src/routing/routingTable.ts';
 import { requestAnalysis } from '../../src/sql/analyzeRequest.ts';
 import { accessSettings } from '../support/access.ts';
 import { type ApiServer, type ServerOptions, startApi } from '../support/apiServer.ts';

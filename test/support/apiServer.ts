@@ -16,7 +16,7 @@ import { productNames } from '../../src/model/names.ts';
 import type { ClusterRegistry } from '../../src/operator/registry/clusterRegistry.ts';
 import type { GroupTables } from '../../src/operator/registry/groupWrites.ts';
 import type { AppliedChange } from '../../src/operator/registry/resourceWrites.ts';
-import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
+import { RoutingTableHolder } from '../../src/routing/routingTable.ts';
 import type { SchemaStores } from '../../src/store/resourceGroupStore.ts';
 import { defaultApiBodyLimit, unlimitedBodies } from './defaults.ts';
 import { openapiConformance } from './openapiConformance.ts';

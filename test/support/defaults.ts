@@ -6,17 +6,17 @@ import { dataPlaneSettings, deletionGuard, historySettings } from '../../src/cli
 import type { GatewayConfig } from '../../src/config/gatewayConfig.ts';
 import { httpClientSettings } from '../../src/config/httpClient.ts';
 import { parseConfig } from '../../src/config/loadConfig.ts';
-import type { RequestAnalyzer } from '../../src/gateway/analysis/requestAnalyzer.ts';
 import { RequestBodies } from '../../src/gateway/bodies/requestBodies.ts';
 import type { DataPlaneDependencies, DataPlaneOptions } from '../../src/gateway/dataPlane.ts';
 import { defaultStickinessOptions } from '../../src/gateway/ownership/stickiness.ts';
+import type { RequestAnalyzer } from '../../src/gateway/proxiedRequest.ts';
 import { Http2Connections } from '../../src/gateway/server/http2Connections.ts';
 import { OpenRequests, OverloadManager } from '../../src/gateway/server/overloadManager.ts';
 import { ClusterTls } from '../../src/gateway/tls/clusterTls.ts';
 import type { TlsMaterial } from '../../src/gateway/tls/tlsFiles.ts';
 import { systemClock } from '../../src/model/clock.ts';
+import { firstHeader } from '../../src/model/http.ts';
 import type { ProductNames } from '../../src/model/names.ts';
-import { firstHeader } from '../../src/model/rawHeaders.ts';
 import { noUser, type RequestUser } from '../../src/model/requestUser.ts';
 
 /** The configuration of a gateway without a configuration file. */

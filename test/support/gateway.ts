@@ -4,7 +4,6 @@ import { type Logger, pino } from 'pino';
 import { Registry } from 'prom-client';
 import { httpClientSettings } from '../../src/config/httpClient.ts';
 import { type Admission, admitAll } from '../../src/gateway/admission/admission.ts';
-import type { RequestAnalyzer } from '../../src/gateway/analysis/requestAnalyzer.ts';
 import type { RequestBodies } from '../../src/gateway/bodies/requestBodies.ts';
 import {
   DataPlane,
@@ -13,16 +12,16 @@ import {
   type DataPlaneSettings,
   type QueueOptions,
 } from '../../src/gateway/dataPlane.ts';
+import type { ForwardedHeadersObservation } from '../../src/gateway/exchanges/responseWatch.ts';
 import { ExternalRulesClient, type ExternalRulesOptions } from '../../src/gateway/external/externalRules.ts';
-import type { ForwardedHeadersObservation } from '../../src/gateway/headers/requestHeaders.ts';
 import type { RunningQueries } from '../../src/gateway/ownership/runningQueries.ts';
+import type { RequestAnalyzer } from '../../src/gateway/proxiedRequest.ts';
 import { createGatewayServer, type GatewayServerOptions } from '../../src/gateway/server/gatewayServer.ts';
 import type { Tracing } from '../../src/gateway/tracing/openTelemetry.ts';
 import { type Clock, systemClock } from '../../src/model/clock.ts';
 import { GatewayError } from '../../src/model/errors.ts';
 import { type ProductNames, productNames } from '../../src/model/names.ts';
-import { neverChecked, type RoutableCluster } from '../../src/routing/routingTable.ts';
-import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
+import { neverChecked, type RoutableCluster, RoutingTableHolder } from '../../src/routing/routingTable.ts';
 import type { RuleSet } from '../../src/rules/decision.ts';
 import type { QueryRecord, Store } from '../../src/store/store.ts';
 import {

@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 import { pino } from 'pino';
 import { parseAllDocuments } from 'yaml';
 import { createOperator, type Operator, type OperatorOptions } from '../../src/operator/operator.ts';
-import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
+import { RoutingTableHolder } from '../../src/routing/routingTable.ts';
 import type { JdbcSettings } from '../../src/store/jdbcUrl.ts';
 import { openStore } from '../../src/store/openStore.ts';
 import type { Store } from '../../src/store/store.ts';

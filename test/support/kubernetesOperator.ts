@@ -4,7 +4,7 @@ import { resourceKinds } from '../../src/kinds/registry.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import { openAddresses } from '../../src/model/clusterAddresses.ts';
 import type { OperatorOptions } from '../../src/operator/operator.ts';
-import type { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
+import type { RoutingTableHolder } from '../../src/routing/routingTable.ts';
 import type { Store } from '../../src/store/store.ts';
 import { defaultDeletionGuard } from './defaults.ts';
 import { defaultRuleCompiler } from './resourceRules.ts';

@@ -7,7 +7,7 @@ import { pino } from 'pino';
 import { GatewayError } from '../../src/model/errors.ts';
 import { keyOf } from '../../src/model/resource.ts';
 import { createOperator } from '../../src/operator/operator.ts';
-import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
+import { RoutingTableHolder } from '../../src/routing/routingTable.ts';
 import { openStore } from '../../src/store/openStore.ts';
 import { kubernetesOperatorOptions } from './kubernetesOperator.ts';
 

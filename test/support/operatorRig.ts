@@ -19,7 +19,7 @@ import { type ApiWrites, ResourceWrites } from '../../src/operator/registry/reso
 import { DatabaseSource } from '../../src/operator/sources/database/databaseSource.ts';
 import { DirectorySource } from '../../src/operator/sources/directory/directorySource.ts';
 import type { ResourceSource } from '../../src/operator/sources/source.ts';
-import { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
+import { RoutingTableHolder } from '../../src/routing/routingTable.ts';
 import type { SchemaStores } from '../../src/store/resourceGroupStore.ts';
 import type { Store } from '../../src/store/store.ts';
 import { defaultDeletionGuard } from './defaults.ts';

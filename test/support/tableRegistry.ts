@@ -2,8 +2,7 @@ import { GatewayError } from '../../src/model/errors.ts';
 import type { RegistryCluster } from '../../src/model/registryCluster.ts';
 import type { ClusterRegistry } from '../../src/operator/registry/clusterRegistry.ts';
 import type { ResourceReference, WriteContext } from '../../src/operator/registry/resourceWrites.ts';
-import type { RoutableCluster } from '../../src/routing/routingTable.ts';
-import type { RoutingTableHolder } from '../../src/routing/tableHolder.ts';
+import type { RoutableCluster, RoutingTableHolder } from '../../src/routing/routingTable.ts';
 
 /** A call of a registry write, as the API made it. */
 export interface RegistryCall extends WriteContext {

@@ -18,8 +18,8 @@ import {
 } from 'openid-client';
 import { Counter, type Registry } from 'prom-client';
 import { type ConfiguredProvider, FIRST_PROVIDER } from '../../config/consistency.ts';
-import { claimOf, missingClaim } from '../../gateway/user/credentials.ts';
 import { CLOCK_TOLERANCE_S, type TokenIssuer, type UserNamespace } from '../../gateway/user/tokens.ts';
+import { claimOf, missingClaim } from '../../gateway/user/userExtractor.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { signatureAlgorithms } from '../../model/signatureAlgorithms.ts';

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { groupSourceNames } from '../../model/membership.ts';
 import { strategyNames } from '../../model/strategies.ts';
-import { routerNames } from '../../routing/groupDecision.ts';
+import { routerNames } from '../../routing/groupRouter.ts';
 import type { QueryDecision } from '../../routing/storedDecision.ts';
 import {
   flagField,

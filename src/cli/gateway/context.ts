@@ -16,7 +16,7 @@ import { type ProductNames, productNames } from '../../model/names.ts';
 import { createOperator, type Operator } from '../../operator/operator.ts';
 import { RoutingRules } from '../../operator/registry/routingRules.ts';
 import { RulesFileWatch } from '../../operator/registry/rulesFile/rulesFileWatch.ts';
-import { RoutingTableHolder } from '../../routing/tableHolder.ts';
+import { RoutingTableHolder } from '../../routing/routingTable.ts';
 import { createRuleCompiler } from '../../rules/compiler.ts';
 import type { RuleCompilerOptions } from '../../rules/ruleCompiler.ts';
 import { AuditWriter } from '../../store/auditWriter.ts';

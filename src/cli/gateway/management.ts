@@ -15,7 +15,7 @@ import type { UserGroups } from '../../gateway/user/groups/userGroups.ts';
 import { localUsers } from '../../gateway/user/userExtractor.ts';
 import type { MappedUsers } from '../../gateway/user/userMapping.ts';
 import { clusterInventory, clusterInventoryVersion } from '../../operator/registry/clusterRegistry.ts';
-import { STATEMENT_PATH } from '../../routing/proxiedPaths.ts';
+import { STATEMENT_PATH } from '../../routing/statementProtocol.ts';
 import type { AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
 import { RUNNING } from '../../store/queryOutcome.ts';
 import { databaseSettings, replaySettings, sharesOrigin } from '../settings.ts';

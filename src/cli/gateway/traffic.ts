@@ -16,7 +16,6 @@ import { ExternalRulesClient } from '../../gateway/external/externalRules.ts';
 import { CheckClient, healthChecks } from '../../gateway/health/checks.ts';
 import type { CredentialsRejection } from '../../gateway/health/healthCheck.ts';
 import { HealthMonitors } from '../../gateway/health/healthMonitors.ts';
-import type { RunningQueries } from '../../gateway/ownership/runningQueries.ts';
 import { defaultStickinessOptions } from '../../gateway/ownership/stickiness.ts';
 import type { ClusterTls } from '../../gateway/tls/clusterTls.ts';
 import type { Tracing } from '../../gateway/tracing/openTelemetry.ts';
@@ -63,9 +62,9 @@ interface Outside {
 /** Creates the data plane with its queue; `start` it before its first request. Its owner closes it. */
 export async function openDataPlane(
   context: GatewayContext,
-  { store, history, queryOutcomes }: Storage,
+  { store, history, queryOutcomes, runningQueries }: Storage,
   { table, operator }: Control,
-  { admission, queue, runningQueries }: AdmissionParts & { readonly queue: QueueOptions },
+  { admission, queue }: AdmissionParts & { readonly queue: QueueOptions },
   { certificates, mapping, groups }: CallerIdentity,
   outside: Outside,
 ): Promise<DataPlane> {
@@ -148,8 +147,6 @@ export interface AdmissionParts {
   readonly admission: Admission;
   /** Number of submissions queued for a group, on all replicas. */
   readonly countWaiting: WaitingQueriesCount;
-  /** Records queries that clients follow, and releases the slots of ended queries. */
-  readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
 }
 
 /** Creates the admission: an available cluster, and slots of limits. */
@@ -159,9 +156,9 @@ export function openAdmission(
   { store, runningQueries }: Pick<Storage, 'store' | 'runningQueries'>,
 ): AdmissionParts {
   const { config, names, replica, logger, metrics, clock, random, onClose } = context;
-  runningQueries.compareClusters((one, other) => isSameEngine(table.current, one, other));
   const admitsWhenAway = config.admission.onDatabaseUnavailable === 'admit';
   const counters = new LimitCounters(store.limitCounters, replica, admitsWhenAway, clock, logger);
+  runningQueries.connect((one, other) => isSameEngine(table.current, one, other), counters);
   measureDifference(metrics, table, counters);
   const limits = new LimitedAdmission({
     ...{ names, table, counters, counts, clock, random },
@@ -184,16 +181,6 @@ export function openAdmission(
       const key = groupQueueCounter(group);
       await counters.refresh([key]);
       return { count: counters.use(key), complete: !counters.isAway };
-    },
-    runningQueries: {
-      noteActivity(queryId, cluster, isNew) {
-        runningQueries.noteActivity(queryId, cluster, isNew);
-        counters.served(queryId);
-      },
-      noteEnd(queryId, cluster) {
-        runningQueries.noteEnd(queryId, cluster);
-        counters.ended(queryId);
-      },
     },
   };
 }

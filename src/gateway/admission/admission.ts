@@ -1,6 +1,6 @@
-import type { RawHeaders } from '../../model/rawHeaders.ts';
+import type { RawHeaders } from '../../model/http.ts';
 import type { RequestUser } from '../../model/requestUser.ts';
-import type { GroupDecision } from '../../routing/groupDecision.ts';
+import type { GroupDecision } from '../../routing/groupRouter.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
 

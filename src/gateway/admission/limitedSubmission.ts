@@ -2,7 +2,7 @@ import type { Acquisition, Decision, Demand } from '../../admission/acquisitions
 import type { Acquired, Slot } from '../../admission/limitCounters.ts';
 import { durationText } from '../../model/durationText.ts';
 import type { QueuePolicy } from '../../routing/admissionPolicy.ts';
-import type { GroupDecision } from '../../routing/groupDecision.ts';
+import type { GroupDecision } from '../../routing/groupRouter.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
 import type { AdmissionRequest, QuerySlots, QueuePosition, WaitPlace } from './admission.ts';

@@ -1,17 +1,17 @@
 import { type Static, Type } from 'typebox';
 import { GatewayError } from '../../model/errors.ts';
+import { headerValues, type RawHeaders } from '../../model/http.ts';
+import { membershipOf } from '../../model/membership.ts';
 import type { ProductNames } from '../../model/names.ts';
-import { headerValues, type RawHeaders } from '../../model/rawHeaders.ts';
 import type { RequestUser } from '../../model/requestUser.ts';
 import { compileCheck } from '../../model/validation.ts';
-import type { HasCapacity } from '../../routing/clusterChoice.ts';
+import type { HasCapacity } from '../../routing/clusterChooser.ts';
 import { explainRouting, routingOf, type TransactionOwner } from '../../routing/explanation.ts';
-import type { GroupDecision } from '../../routing/groupDecision.ts';
+import type { GroupDecision } from '../../routing/groupRouter.ts';
 import { GroupRouter } from '../../routing/groupRouter.ts';
-import { transactionIdOf } from '../../routing/queryId.ts';
-import { type Refusal, userRefusal } from '../../routing/refusal.ts';
-import type { RoutingTable } from '../../routing/routingTable.ts';
-import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
+import { type Refusal, toRefusal } from '../../routing/refusal.ts';
+import type { RoutingTable, RoutingTableHolder } from '../../routing/routingTable.ts';
+import { transactionIdOf } from '../../routing/statementProtocol.ts';
 import { placedText, type RuleDraft } from '../../rules/compile/ruleDraft.ts';
 import { readValues } from '../../rules/decide/readValues.ts';
 import type { ReadCondition, RuleRequest, RuleSet, RuleTrace } from '../../rules/decision.ts';
@@ -19,8 +19,7 @@ import type { RuleCompiler, TriedRule } from '../../rules/ruleCompiler.ts';
 import type { AnalyzableRequest, AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
 import { isStatementPath } from '../../sql/statementPath.ts';
-import { ProtocolHeaders } from '../headers/protocolHeaders.ts';
-import { membershipOf } from './requestAnalyzer.ts';
+import { ProtocolHeaders } from '../headers/requestHeaders.ts';
 
 export const DescribedRequest = Type.Object(
   {
@@ -198,7 +197,11 @@ export function requestExplanation(
     const sender = describedUser(description, request.headers, reader);
     const { conflict } = describedHeaders(description, names);
     const refusal: Refusal | null =
-      conflict === null ? userRefusal(sender) : { reason: 'header_conflict', message: conflict, queryId: null };
+      conflict !== null
+        ? toRefusal('header_conflict', conflict)
+        : sender.rejection === undefined
+          ? null
+          : toRefusal('user_mapping', sender.rejection);
     const routing = refusal === null ? routed : { ...routed, refused: { refusal, rule: null } };
     const hasCapacity: HasCapacity = (cluster) => admission.hasCapacity?.(cluster) ?? true;
     const explanation = explainRouting(current, routing, defaultGroup, began, hasCapacity);

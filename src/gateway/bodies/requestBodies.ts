@@ -3,7 +3,7 @@ import { constants, type Http2ServerResponse } from 'node:http2';
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { Counter, Gauge, type Registry } from 'prom-client';
-import { firstHeader, isHeader } from '../../model/rawHeaders.ts';
+import { firstHeader, isHeader } from '../../model/http.ts';
 import { type Refusal, toRefusal } from '../../routing/refusal.ts';
 
 /** True if a request has a body (RFC 9112 §6.3). */
@@ -100,48 +100,36 @@ export class RequestBodies {
   }
 
   /**
-   * Reads a body up to a limit; a request without one has an empty body. Calls one of the two callbacks, once; neither if the
-   * client goes away before that (the response's `close` shows it).
+   * Reads a body up to a limit; a request without one has an empty body. Never settles if the client goes away before that
+   * (the response's `close` shows it).
    * @param limit bytes after which reading ends
-   * @param noMemory called with the request's body unread: the rest is dropped
+   * @returns `noMemory` with the request's body unread: the rest is dropped
    */
-  read(
-    request: IncomingMessage,
-    response: ServerResponse,
-    limit: number,
-    onStart: (start: BodyStart) => void,
-    noMemory: () => void,
-  ): void {
+  read(request: IncomingMessage, response: ServerResponse, limit: number): Promise<BodyStart | 'noMemory'> {
     // Node.js emits no `end` for these (optimizeEmptyRequests).
-    if (!hasBody(request)) {
-      onStart(emptyBody);
-      return;
-    }
+    if (!hasBody(request)) return Promise.resolve(emptyBody);
+    const { promise, resolve } = Promise.withResolvers<BodyStart | 'noMemory'>();
     const usage = this.#holdUntilEnd(response);
     const bytes = new BodyBytes();
-    const stop = () => {
-      request.off('data', onData).off('end', onEnd);
-    };
-    const finish = (complete: boolean) => {
+    const finish = (complete = true) => {
       const joined = bytes.joined();
-      onStart({ bytes: joined, complete, text: joined.toString('utf8') });
+      resolve({ bytes: joined, complete, text: joined.toString('utf8') });
     };
     const onData = (chunk: Buffer) => {
-      if (!this.#grow(usage, chunk.length)) {
-        stop();
+      if (this.#grow(usage, chunk.length)) {
+        bytes.add(chunk);
+        if (bytes.size <= limit) return;
+        request.pause();
+        finish(false);
+      } else {
         this.#release(usage);
         request.resume();
-        noMemory();
-        return;
+        resolve('noMemory');
       }
-      bytes.add(chunk);
-      if (bytes.size <= limit) return;
-      stop();
-      request.pause();
-      finish(false);
+      request.off('data', onData).off('end', finish);
     };
-    const onEnd = () => finish(true);
-    request.on('data', onData).on('end', onEnd);
+    request.on('data', onData).on('end', finish);
+    return promise;
   }
 
   /** Takes what a body that passes through to a cluster may buffer; false if there is no memory for it. */
@@ -185,27 +173,23 @@ export class BodyBytes {
   /** Copies of small chunks; the last of `#more` is its used part. */
   #slab: Buffer = nothing;
   #slabUsed = 0;
-  #size = 0;
-
   /** Bytes so far. */
-  get size(): number {
-    return this.#size;
-  }
+  size = 0;
 
   add(chunk: Buffer): void {
-    if (this.#size === 0) this.#first = chunk;
+    if (this.size === 0) this.#first = chunk;
     else if (chunk.length < SMALL_CHUNK || isPinning(chunk)) this.#copy(chunk);
     else {
       this.#closeSlab();
       this.#chunks().push(chunk);
     }
-    this.#size += chunk.length;
+    this.size += chunk.length;
   }
 
   /** All bytes so far in one piece. Nothing may be added after that. */
   joined(): Buffer {
-    this.#closeSlab();
-    if (this.#more !== null) return Buffer.concat(this.#more, this.#size);
+    if (this.#slabUsed > 0) this.#closeSlab();
+    if (this.#more !== null) return Buffer.concat(this.#more, this.size);
     return isPinning(this.#first) ? ownCopy(this.#first) : this.#first;
   }
 
@@ -220,7 +204,7 @@ export class BodyBytes {
     while (from < chunk.length) {
       if (this.#slabUsed === this.#slab.length) {
         this.#closeSlab();
-        this.#slab = Buffer.allocUnsafeSlow(Math.min(Math.max(this.#size, SMALL_CHUNK), MAX_SLAB_SIZE));
+        this.#slab = Buffer.allocUnsafeSlow(Math.min(Math.max(this.size, SMALL_CHUNK), MAX_SLAB_SIZE));
       }
       const copied = chunk.copy(this.#slab, this.#slabUsed, from);
       this.#slabUsed += copied;

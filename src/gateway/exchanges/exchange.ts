@@ -4,18 +4,15 @@ import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import type { Refusal } from '../../routing/refusal.ts';
 import { BodyRelay, tooLargeBody } from '../bodies/requestBodies.ts';
 import type { ExchangeParts } from '../dataPlane.ts';
-import type { ProxiedRequest } from '../proxiedRequest.ts';
-import { LentReads } from '../upstreams/clusterReads.ts';
-import { classify, isHeadTooLarge, isOwnFault, type Upstream } from '../upstreams/upstreams.ts';
-import type { Destination, OutgoingRequest } from './outgoingRequests.ts';
-import { responseHeadTooLarge } from './ownResponses.ts';
+import type { Destination, OutgoingRequest, ProxiedRequest } from '../proxiedRequest.ts';
+import { classify, isHeadTooLarge, isOwnFault, LentReads, type Upstream } from '../upstreams/upstreams.ts';
 import {
   addedLines,
-  addsLines,
   type RespondingCluster,
   type ResponseHeaders,
+  responseHeadTooLarge,
   writeClusterHead,
-} from './responseHeaders.ts';
+} from './responses.ts';
 
 /** End of an exchange, for metrics and log; `cut`: the cluster's response broke off, and with it the client's. */
 export type ExchangeEnd = 'answered' | 'failed' | 'cut' | 'client_gone';
@@ -77,13 +74,17 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
   protected readonly parts: ExchangeParts;
   protected readonly proxied: ProxiedRequest;
   protected readonly response: ServerResponse;
-  /** Destination of the request; set by `send`. */
+  /** The cluster that is asked. */
+  protected destination: Destination = nowhere;
+  /** Connections to it; set by `send`. */
   protected upstream: Upstream | null = null;
   /** Status of the cluster's response; 0 before. */
   protected status = 0;
   /** True if the client's body is larger than `server.maxBodySize`. */
   #isBodyTooLarge = false;
   #state: State = 'idle';
+  /** True in the states `gone` and `cut`. */
+  #isFinal = false;
   /** In state `holding`; null in all others. */
   #buffered: BufferedResponse | null = null;
   /** Of the attempt whose events count; null between attempts. */
@@ -96,7 +97,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     this.parts = parts;
     this.proxied = proxied;
     this.response = proxied.response;
-    this.response.on('close', () => this.#onClose());
+    this.response.on('close', this.#onClose);
   }
 
   /** True if the client still waits for a response, the cluster's or the gateway's. */
@@ -131,9 +132,6 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     );
   }
 
-  /** The cluster that is asked. */
-  protected abstract destination(): Destination;
-
   /** The query that the request is about; null for none. */
   protected abstract queryId(): string | null;
 
@@ -149,8 +147,8 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     return false;
   }
 
-  /** A part of a held response came, or its end. Called until `decide`, `release` or `discard`. */
-  protected inspect(_buffered: Readonly<BufferedResponse>): void {}
+  /** A part of a held response came, or its end. Called until it sets `isDeciding`, or `release` or `discard` is called. */
+  protected inspect(_buffered: BufferedResponse): void {}
 
   reject(refusal: Refusal): void {
     this.parts.responses.reject(this.proxied, refusal);
@@ -159,7 +157,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
   /** Notes a failed attempt, and rejects the request or continues. @param stage how far the attempt got */
   protected fail(error: Error, stage: AttemptStage): void {
     const { settings, metrics, logger, reports } = this.parts;
-    const { name: cluster, proxyTo } = this.destination();
+    const { name: cluster, proxyTo } = this.destination;
     if (this.#isBodyTooLarge) {
       this.reject(tooLargeBody(settings.maxBodySize));
       return;
@@ -176,11 +174,6 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     this.onFailure({ error, stage, reason });
   }
 
-  /** A decision about the held response begins: what still comes of it is only kept. */
-  protected decide(): void {
-    if (this.#buffered !== null) this.#buffered.isDeciding = true;
-  }
-
   /** Lets the cluster wait while a held response is decided about. */
   protected pauseResponse(): void {
     this.#controller?.pause();
@@ -193,7 +186,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     const writer = this.#writeHead(buffered.status, buffered.headers, buffered.statusText);
     if (writer === null) return;
     for (const chunk of buffered.chunks) writer.write(chunk);
-    if (buffered.isWhole) this.#end(writer, null);
+    if (buffered.isWhole && !writer.end(null)) this.#cut();
     this.#controller?.resume();
   }
 
@@ -223,7 +216,10 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     if (status < 200 || controller !== this.#controller || this.#isFinal) return;
     this.status = status;
     this.upstream?.noteReachable(true);
-    if (this.proxied.statementPath) this.#judge(status >= 500 ? `status ${status}` : null);
+    if (this.proxied.statementPath && this.upstream !== null) {
+      if (status >= 500) this.#noteServerFailure(`status ${status}`);
+      else this.upstream.failuresInARow = 0;
+    }
     if (this.holds(status, headers)) {
       this.#become('holding');
       this.#buffered = { status, headers, statusText, chunks: [], size: 0, isWhole: false, isDeciding: false };
@@ -247,7 +243,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     this.#unload();
     const buffered = this.#buffered;
     if (buffered === null) {
-      if (this.#writer !== null) this.#end(this.#writer, trailers);
+      if (this.#writer?.end(trailers) === false) this.#cut();
       return;
     }
     buffered.isWhole = true;
@@ -264,7 +260,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     const stage = state === 'connecting' || state === 'sent' ? state : 'responding';
     if (!isOwnFault(error)) {
       if (stage === 'connecting') this.upstream?.noteReachable(false);
-      else if (stage === 'sent' && this.proxied.statementPath) this.#judge(classify(error, true).reason);
+      else if (stage === 'sent' && this.proxied.statementPath) this.#noteServerFailure(classify(error, true).reason);
     }
     if (this.response.headersSent) this.#cut();
     else {
@@ -273,24 +269,17 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     }
   }
 
-  get #isFinal(): boolean {
-    return this.#state === 'gone' || this.#state === 'cut';
-  }
-
   #become(state: State): void {
     this.#state = state;
+    this.#isFinal = state === 'gone' || state === 'cut';
     this.#buffered = null;
   }
 
-  /** @param failure of a request on a statement path; null for a response below 500 */
-  #judge(failure: string | null): void {
-    const { upstream } = this;
-    if (upstream === null) return;
-    if (failure === null) upstream.failuresInARow = 0;
-    else {
-      const { name, proxyTo } = this.destination();
-      this.parts.reports.serverFailed(name, proxyTo, failure, ++upstream.failuresInARow);
-    }
+  /** Reports the failure of a request on a statement path. */
+  #noteServerFailure(failure: string): void {
+    if (this.upstream === null) return;
+    const { name, proxyTo } = this.destination;
+    this.parts.reports.serverFailed(name, proxyTo, failure, ++this.upstream.failuresInARow);
   }
 
   /** Writes the head of the response; null if it cannot be written: the client gets a response as after a failure. */
@@ -298,7 +287,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     const { proxied, response, parts } = this;
     try {
       const lines = parts.responseHeaders.forClient(headers, proxied.clientPrefixes);
-      if (addsLines(parts)) {
+      if (parts.addsLines) {
         lines.push(...addedLines(parts, proxied, headers, this.upstream?.hostname ?? '', this.respondingCluster()));
       }
       writeClusterHead(response, status, statusText, lines);
@@ -322,10 +311,6 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     return this.#writer;
   }
 
-  #end(writer: ResponseWriter, trailers: IncomingHttpHeaders | null): void {
-    if (!writer.end(trailers)) this.#cut();
-  }
-
   /** The status is gone already: a cut connection is the only way left to say that the response is not whole. */
   #cut(): void {
     this.#become('cut');
@@ -346,7 +331,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     upstream?.requestEnded();
   }
 
-  #onClose(): void {
+  readonly #onClose = (): void => {
     this.#writer?.onClose();
     if (this.response.writableFinished) {
       this.onEnd(this.status === 0 ? 'failed' : 'answered');
@@ -356,8 +341,11 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     if (end === 'client_gone') this.#become('gone');
     this.#controller?.abort(clientWentAway);
     this.onEnd(this.response.headersSent && this.status === 0 ? 'failed' : end);
-  }
+  };
 }
+
+/** Before a cluster is chosen. */
+export const nowhere: Destination = { name: '', proxyTo: '' };
 
 /** One error for all: making one a request would cost a stack trace each. */
 const clientWentAway = new Error('The client went away');
@@ -449,7 +437,7 @@ export class ResponseWriter {
 
   /** The client's connection took all of the response, or is gone. */
   onClose(): void {
-    this.#endStall();
+    if (this.#stallTimer !== null) this.#endStall();
     if (this.#response.writableFinished) this.#loan?.free();
   }
 

@@ -1,13 +1,11 @@
+import { firstHeader, headerValues } from '../../model/http.ts';
 import type { Membership } from '../../model/membership.ts';
 import type { ProductNames } from '../../model/names.ts';
-import { firstHeader, headerValues } from '../../model/rawHeaders.ts';
 import type { NameMapping, RequestUser } from '../../model/requestUser.ts';
-import { type ChoiceStep, stepsText } from '../../routing/clusterChoice.ts';
-import type { ExternalResponse, GroupDecision } from '../../routing/groupDecision.ts';
-import type { UndecidedRouting } from '../../routing/groupRouter.ts';
-import { STATEMENT_PATH } from '../../routing/proxiedPaths.ts';
+import type { ExternalResponse, GroupDecision, UndecidedRouting } from '../../routing/groupRouter.ts';
 import { type Refusal, type RefusalReason, refusalError } from '../../routing/refusal.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
+import { STATEMENT_PATH } from '../../routing/statementProtocol.ts';
 import type {
   DecisionTimes,
   FailedAttempt,
@@ -17,7 +15,8 @@ import type {
   StoredRequest,
   StoredUserGroups,
 } from '../../routing/storedDecision.ts';
-import { headerName } from '../../rules/compile/requestValues.ts';
+import { type ChoiceStep, stepsText } from '../../routing/storedDecision.ts';
+import { headerName } from '../../rules/decide/conditionIndex.ts';
 import { readValues } from '../../rules/decide/readValues.ts';
 import {
   noTrace,
@@ -27,8 +26,8 @@ import {
   type RuleRequest,
   type RuleSet,
 } from '../../rules/decision.ts';
+import { MAX_QUERY_GROUPS } from '../../store/queryGroups.ts';
 import type { QuerySlots } from '../admission/admission.ts';
-import { queryGroups } from '../analysis/requestAnalyzer.ts';
 import type { BodyStart } from '../bodies/requestBodies.ts';
 import type { SharedParts } from '../dataPlane.ts';
 import type { QueryFacts, RejectedQuery } from '../outcomes/queryOutcomes.ts';
@@ -244,7 +243,7 @@ export class QueryRecorder {
       routingGroup: route.decision.group,
       externalUrl: cluster.externalUrl,
       cluster: cluster.name,
-      ...queryGroups(user),
+      ...(user.membership && queryGroups(user.membership)),
       decision: decisionText(route.decision, {
         ...this.#way(proxied, submission, true, route),
         ...(queuedAs === undefined ? {} : { queuedAs }),
@@ -265,8 +264,10 @@ export class QueryRecorder {
       user: user.user,
       source: this.#sourceOf(proxied) ?? null,
       rule: decision.rule,
-      gatewayQueuedMillis: waitedMs ?? (waitNote({ slots }) === null ? null : this.#durationOf(proxied)),
-      ...queryGroups(user),
+      gatewayQueuedMillis:
+        waitedMs ??
+        (waitNote({ slots }) === null ? null : Math.round(this.#parts.clock.monotonic() - proxied.startedAt)),
+      ...(user.membership && queryGroups(user.membership)),
     };
   }
 
@@ -328,7 +329,7 @@ export class QueryRecorder {
     const isDenied = reason === 'denied';
     const source = this.#sourceOf(proxied);
     if (isDenied) {
-      const durationMs = this.#durationOf(proxied);
+      const durationMs = Math.round(this.#parts.clock.monotonic() - proxied.startedAt);
       logger.info({ rule: rule ?? undefined, reason, user: user.user, source, status: 'refused', durationMs }, 'query');
     }
     const error = refusalError(reason);
@@ -344,7 +345,7 @@ export class QueryRecorder {
       facts: {
         ...{ cluster: null, routingGroup: null, user: user.user, source: source ?? null, rule },
         gatewayQueuedMillis: null,
-        ...queryGroups(user),
+        ...(user.membership && queryGroups(user.membership)),
       },
       queryText: body.text,
       decision: decisionText(decision, {
@@ -391,7 +392,7 @@ export class QueryRecorder {
         mappedFrom: user.mapping?.from,
         source: this.#sourceOf(proxied),
         status: status === 0 ? 'client_gone' : status,
-        durationMs: this.#durationOf(proxied),
+        durationMs: Math.round(this.#parts.clock.monotonic() - proxied.startedAt),
         queryText: settings.logQueryText ? body.text : undefined,
       },
       'query',
@@ -407,9 +408,16 @@ export class QueryRecorder {
   ): WayToCluster {
     const { cluster, fallback, steps, attempts, choice = null } = route;
     const { body, user } = submission;
+    const { startedAt, analysedAt, decidedAt } = proxied;
+    const now = Math.round(this.#parts.clock.monotonic() - startedAt);
     return {
       ...{ cluster: cluster?.name ?? '', fallback, steps, attempts, choice, admission: waitNote(submission) },
-      times: this.#timesOf(proxied, isSubmitted),
+      times: {
+        receivedAt: this.#parts.clock.now() - now,
+        ...(analysedAt === undefined ? {} : { analysed: Math.round(analysedAt - startedAt) }),
+        ...(decidedAt === undefined ? {} : { decided: Math.round(decidedAt - startedAt) }),
+        ...(isSubmitted ? { submitted: now } : {}),
+      },
       request: this.#requestOf(proxied, body),
       membership: user.membership,
       mapping: user.mapping,
@@ -461,21 +469,6 @@ export class QueryRecorder {
   #sourceOf({ request }: ProxiedRequest): string | undefined {
     return firstHeader(request.rawHeaders, this.#sourceKey);
   }
-
-  #timesOf(proxied: ProxiedRequest, isSubmitted: boolean): DecisionTimes {
-    const { startedAt, analysedAt, decidedAt } = proxied;
-    const now = this.#durationOf(proxied);
-    return {
-      receivedAt: this.#parts.clock.now() - now,
-      ...(analysedAt === undefined ? {} : { analysed: Math.round(analysedAt - startedAt) }),
-      ...(decidedAt === undefined ? {} : { decided: Math.round(decidedAt - startedAt) }),
-      ...(isSubmitted ? { submitted: now } : {}),
-    };
-  }
-
-  #durationOf({ startedAt }: ProxiedRequest): number {
-    return Math.round(this.#parts.clock.monotonic() - startedAt);
-  }
 }
 
 export interface Submission {
@@ -503,4 +496,11 @@ export interface Submission {
 export function waitNote({ slots, waitedMs }: Pick<Submission, 'slots' | 'waitedMs'>): string | null {
   const note = slots?.note ?? null;
   return note === null && waitedMs !== undefined ? `waited ${(waitedMs / 1000).toFixed(1)} s` : note;
+}
+
+/** Groups of a user to store with a query; absent if empty. */
+export function queryGroups({ groups }: Membership): { readonly groups?: readonly string[] } {
+  if (groups.length === 0) return {};
+  // The list itself if it is short: followed queries reference it.
+  return { groups: groups.length > MAX_QUERY_GROUPS ? groups.slice(0, MAX_QUERY_GROUPS) : groups };
 }

@@ -1,8 +1,11 @@
 import { brotliDecompressSync, gunzipSync, inflateSync, constants as zlib, zstdDecompressSync } from 'node:zlib';
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
+import type { Clock } from '../../model/clock.ts';
+import type { ClientView } from '../headers/requestHeaders.ts';
 import { FinalPageReader } from '../outcomes/finalPage.ts';
 import type { QueryOutcomes } from '../outcomes/queryOutcomes.ts';
 import type { RunningQueries } from '../ownership/runningQueries.ts';
+import type { BufferedResponse } from './exchange.ts';
 
 /** A response to a submission holds its id within this many bytes. */
 export const MAX_BUFFERED_BYTES = 65_536;
@@ -20,7 +23,8 @@ const FIRST_ID = /^\s*\{\s*"id"\s*:\s*"([^"\\]*)"/;
  */
 export function findId(text: string): IdSearch {
   const first = FIRST_ID.exec(text)?.[1];
-  if (first !== undefined) return { id: detached(first) };
+  // A copy: a part of a text keeps the whole of it in memory, and ids are remembered for long.
+  if (first !== undefined) return { id: ` ${first}`.slice(1) };
   const begin = text.trim();
   if (begin !== '' && !begin.startsWith('{')) return 'absent';
   if (!begin.endsWith('}')) return 'incomplete';
@@ -30,11 +34,6 @@ export function findId(text: string): IdSearch {
   } catch {
     return 'incomplete';
   }
-}
-
-/** A copy: a part of a text keeps the whole of it in memory, and ids are remembered for long. */
-function detached(part: string): string {
-  return ` ${part}`.slice(1);
 }
 
 /** Bytes of an encoded response that are decoded at most: its next URI and its error stand there. */
@@ -83,7 +82,7 @@ function decode(bytes: Buffer, encoding: string): Buffer {
  * broken or one that no server sends, or too little of it can be decoded within the limit.
  * @param encoding value of Content-Encoding
  */
-export function decodeStart(bytes: Buffer, encoding: string): Buffer | null {
+function decodeStart(bytes: Buffer, encoding: string): Buffer | null {
   const coding = encoding.trim().toLowerCase();
   let start: Buffer = Buffer.alloc(0);
   // The synchronous decoders of Node return nothing of what is over the limit: an input is looked for that is just below.
@@ -308,4 +307,102 @@ function hasNextUri(page: Buffer): boolean {
   const head = page.subarray(0, HEAD_BYTES);
   if (head.includes(NEXT, 0, 'latin1')) return true;
   return head.includes('"nextUri"', 0, 'latin1') && PRETTY_NEXT.test(head.toString('latin1'));
+}
+
+/** Support of forwarded headers by a cluster, observed in its responses (condition ForwardedHeaders). */
+export interface ForwardedHeadersObservation {
+  readonly cluster: string;
+  readonly proxyTo: string;
+  readonly honoured: boolean;
+  /** Sentence for users: the observation, and the engine's setting to change. */
+  readonly message: string;
+}
+
+/** Interval of checks of a cluster with correct responses. */
+const RECHECK_AFTER_MS = 60_000;
+/** Interval for a cluster that ignores forwarded headers, which may be fixed any moment. */
+const RECHECK_BAD_AFTER_MS = 1_000;
+/** Interval of repeated reports about a cluster: other replicas may have had correct responses in between. */
+const REPEAT_BAD_AFTER_MS = 60_000;
+const nextUri = /"nextUri"\s*:\s*"([^"\\]+)"/;
+
+/** Times in monotonic milliseconds. */
+interface Entry {
+  readonly honoured: boolean;
+  readonly message: string;
+  readonly at: number;
+  readonly reportedAt: number;
+}
+
+/**
+ * Detects clusters that ignore or reject forwarded headers in responses to submissions; reports changes, and repeats
+ * continuing problems.
+ */
+export class ForwardedCheck {
+  readonly #clock: Clock;
+  readonly #report: (observation: ForwardedHeadersObservation) => void;
+  readonly #observations = new Map<string, Entry>();
+
+  constructor(clock: Clock, report: (observation: ForwardedHeadersObservation) => void) {
+    this.#clock = clock;
+    this.#report = report;
+  }
+
+  /** True if the next response of the cluster should be checked. */
+  due(proxyTo: string): boolean {
+    const observation = this.#observations.get(proxyTo);
+    if (observation === undefined) return true;
+    return this.#clock.monotonic() - observation.at > (observation.honoured ? RECHECK_AFTER_MS : RECHECK_BAD_AFTER_MS);
+  }
+
+  /** Records a response 406 to a submission. */
+  noteRejection(cluster: string, proxyTo: string): void {
+    this.#note(cluster, proxyTo, false, `The cluster answers 406 to forwarded headers; ${fix}.`);
+  }
+
+  /**
+   * Checks the response's nextUri.
+   * @param text start of the response
+   * @param view the gateway's address as the client named it
+   */
+  noteResponse(cluster: string, proxyTo: string, text: string, view: ClientView): void {
+    const uri = nextUri.exec(text)?.[1];
+    if (uri === undefined || !URL.canParse(uri)) return;
+    const url = new URL(uri);
+    const port = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port);
+    const honoured =
+      url.hostname.toLowerCase() === view.host.toLowerCase() &&
+      port === view.port &&
+      url.protocol === `${view.scheme}:`;
+    this.#note(
+      cluster,
+      proxyTo,
+      honoured,
+      honoured
+        ? 'Follow-up URLs of the cluster point to the gateway.'
+        : `Follow-up URLs of the cluster point to ${url.origin} instead of the gateway; ${fix}.`,
+    );
+  }
+
+  #note(cluster: string, proxyTo: string, honoured: boolean, message: string): void {
+    const before = this.#observations.get(proxyTo);
+    const at = this.#clock.monotonic();
+    const isChange = before === undefined || before.honoured !== honoured || before.message !== message;
+    const isDue = isChange || (!honoured && at - before.reportedAt >= REPEAT_BAD_AFTER_MS);
+    this.#observations.set(proxyTo, { honoured, message, at, reportedAt: isDue ? at : before.reportedAt });
+    if (isDue) this.#report({ cluster, proxyTo, honoured, message });
+  }
+}
+
+const fix = "set http-server.process-forwarded=true in the engine's configuration";
+
+/** The start of a buffered response as latin1; null if it cannot be decoded, or is no page of a query. */
+export function startText({ chunks, headers }: BufferedResponse, encoding: string): string | null {
+  let bytes = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
+  if (encoding !== '') {
+    const decoded = decodeStart(bytes, encoding);
+    if (decoded === null) return null;
+    bytes = decoded;
+  } else if (headers['content-type'] === undefined && bytes[0] !== 0x7b) return null;
+  return bytes.toString('latin1', 0, MAX_BUFFERED_BYTES);
 }

@@ -1,9 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { BlockList, isIP, type Socket } from 'node:net';
-import type { Clock } from '../../model/clock.ts';
+import { cookieValue, firstHeader, headerValues, isHeader, withoutCookies } from '../../model/http.ts';
 import type { ProductNames } from '../../model/names.ts';
-import { firstHeader, headerValues } from '../../model/rawHeaders.ts';
-import { cookiesForCluster, withoutCookies } from './protocolHeaders.ts';
 
 export type TrustPeer = (address: string) => boolean;
 
@@ -269,6 +267,7 @@ export class RequestHeaders {
           lines.push(name, value);
           break;
         case Action.connection:
+          if (value === 'keep-alive' || value === 'Keep-Alive' || value === 'close') break;
           named = namedByConnection(value, named, this.#options.names);
           break;
         case Action.cookie: {
@@ -423,7 +422,6 @@ function namedByConnection(
   before: Set<string> | null,
   { isProtocolHeader }: ProductNames,
 ): Set<string> | null {
-  if (value === 'keep-alive' || value === 'Keep-Alive' || value === 'close') return before;
   const names = before ?? new Set<string>();
   for (const token of value.toLowerCase().split(',')) {
     const name = token.trim();
@@ -442,89 +440,134 @@ export function linesWithout(lines: readonly string[], names: ReadonlySet<string
   return rest;
 }
 
-/** Support of forwarded headers by a cluster, observed in its responses (condition ForwardedHeaders). */
-export interface ForwardedHeadersObservation {
-  readonly cluster: string;
-  readonly proxyTo: string;
-  readonly honoured: boolean;
-  /** Sentence for users: the observation, and the engine's setting to change. */
-  readonly message: string;
+export interface ClientNames {
+  /** Prefixes in lower case, such as `x-trino-`; empty without such headers. */
+  readonly prefixes: readonly string[];
+  /** Error message for a header or cookie with different values under two names, or null. */
+  readonly conflict: string | null;
 }
 
-/** Interval of checks of a cluster with correct responses. */
-const RECHECK_AFTER_MS = 60_000;
-/** Interval for a cluster that ignores forwarded headers, which may be fixed any moment. */
-const RECHECK_BAD_AFTER_MS = 1_000;
-/** Interval of repeated reports about a cluster: other replicas may have had correct responses in between. */
-const REPEAT_BAD_AFTER_MS = 60_000;
-const nextUri = /"nextUri"\s*:\s*"([^"\\]+)"/;
-
-/** Times in monotonic milliseconds. */
-interface Entry {
-  readonly honoured: boolean;
-  readonly message: string;
-  readonly at: number;
-  readonly reportedAt: number;
+interface ProtocolName {
+  readonly prefix: number;
+  readonly own: string;
 }
 
-/**
- * Detects clusters that ignore or reject forwarded headers in responses to submissions; reports changes, and repeats
- * continuing problems.
- */
-export class ForwardedCheck {
-  readonly #clock: Clock;
-  readonly #report: (observation: ForwardedHeadersObservation) => void;
-  readonly #observations = new Map<string, Entry>();
+/** Clients send few names; others are not cached. */
+const MAX_CACHED_NAMES = 1000;
+const none: ClientNames = { prefixes: [], conflict: null };
+const tokenCookie = /-(?:UI|ID)-Token=/;
 
-  constructor(clock: Clock, report: (observation: ForwardedHeadersObservation) => void) {
-    this.#clock = clock;
-    this.#report = report;
-  }
+/** Reads the headers of the engine protocol under all of their names (docs/protocol.md#product-names). */
+export class ProtocolHeaders {
+  readonly #names: ProductNames;
+  readonly #cache = new Map<string, ProtocolName | null>();
+  readonly #clients: readonly ClientNames[];
 
-  /** True if the next response of the cluster should be checked. */
-  due(proxyTo: string): boolean {
-    const observation = this.#observations.get(proxyTo);
-    if (observation === undefined) return true;
-    return this.#clock.monotonic() - observation.at > (observation.honoured ? RECHECK_AFTER_MS : RECHECK_BAD_AFTER_MS);
-  }
-
-  /** Records a response 406 to a submission. */
-  noteRejection(cluster: string, proxyTo: string): void {
-    this.#note(cluster, proxyTo, false, `The cluster answers 406 to forwarded headers; ${fix}.`);
-  }
-
-  /**
-   * Checks the response's nextUri.
-   * @param text start of the response
-   * @param view the gateway's address as the client named it
-   */
-  noteResponse(cluster: string, proxyTo: string, text: string, view: ClientView): void {
-    const uri = nextUri.exec(text)?.[1];
-    if (uri === undefined || !URL.canParse(uri)) return;
-    const url = new URL(uri);
-    const port = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port);
-    const honoured =
-      url.hostname.toLowerCase() === view.host.toLowerCase() &&
-      port === view.port &&
-      url.protocol === `${view.scheme}:`;
-    this.#note(
-      cluster,
-      proxyTo,
-      honoured,
-      honoured
-        ? 'Follow-up URLs of the cluster point to the gateway.'
-        : `Follow-up URLs of the cluster point to ${url.origin} instead of the gateway; ${fix}.`,
+  constructor(names: ProductNames) {
+    this.#names = names;
+    const { headerPrefixes: all } = names;
+    this.#clients = Array.from({ length: 2 ** all.length }, (_, bits) =>
+      bits === 0 ? none : { prefixes: all.filter((_prefix, index) => (bits & (1 << index)) !== 0), conflict: null },
     );
   }
 
-  #note(cluster: string, proxyTo: string, honoured: boolean, message: string): void {
-    const before = this.#observations.get(proxyTo);
-    const at = this.#clock.monotonic();
-    const isChange = before === undefined || before.honoured !== honoured || before.message !== message;
-    const isDue = isChange || (!honoured && at - before.reportedAt >= REPEAT_BAD_AFTER_MS);
-    this.#observations.set(proxyTo, { honoured, message, at, reportedAt: isDue ? at : before.reportedAt });
-    if (isDue) this.#report({ cluster, proxyTo, honoured, message });
+  /**
+   * Renames headers of the engine protocol to those of the configured product, so that each is read in one place.
+   * Merges equal values under two names.
+   * @param lines names and values in turn; unchanged if there is a conflict
+   */
+  normalize(lines: string[]): ClientNames {
+    let bits = 0;
+    let hasTokens = false;
+    for (let index = 0; index < lines.length; index += 2) {
+      const name = lines[index] as string;
+      const field = this.#nameOf(name);
+      if (field !== null) bits |= 1 << field.prefix;
+      else if (isHeader(name, 'cookie') && tokenCookie.test(lines[index + 1] as string)) hasTokens = true;
+    }
+    const client = this.#clients[bits] as ClientNames;
+    // Nearly all clients use one name.
+    if ((bits & (bits - 1)) !== 0) {
+      const conflict = this.#merge(lines);
+      if (conflict !== null) return { ...client, conflict };
+    } else if (bits > 1) {
+      for (let index = 0; index < lines.length; index += 2) {
+        const field = this.#nameOf(lines[index] as string);
+        if (field !== null) lines[index] = field.own;
+      }
+    }
+    const conflict = hasTokens ? this.#cookieConflict(lines) : null;
+    return conflict === null ? client : { ...client, conflict };
+  }
+
+  #nameOf(name: string): ProtocolName | null {
+    // 'x' or 'X', and '-'.
+    if ((name.charCodeAt(0) | 32) !== 120 || name.charCodeAt(1) !== 45) return null;
+    let field = this.#cache.get(name);
+    if (field === undefined) {
+      const key = name.toLowerCase();
+      const prefix = this.#names.headerPrefixes.findIndex((each) => key.startsWith(each));
+      field = prefix < 0 ? null : { prefix, own: this.#names.ownHeader(name) };
+      if (this.#cache.size < MAX_CACHED_NAMES) this.#cache.set(name, field);
+    }
+    return field;
+  }
+
+  /** Renames the lines of a client that uses several names. @returns an error message; null if no values differ */
+  #merge(lines: string[]): string | null {
+    const fields = new Map<string, Map<number, { readonly name: string; readonly values: string[] }>>();
+    const merged: string[] = [];
+    for (let index = 0; index < lines.length; index += 2) {
+      const name = lines[index] as string;
+      const value = lines[index + 1] as string;
+      const field = this.#nameOf(name);
+      if (field === null) {
+        merged.push(name, value);
+        continue;
+      }
+      const key = field.own.toLowerCase();
+      const byPrefix = fields.get(key) ?? new Map<number, { readonly name: string; readonly values: string[] }>();
+      fields.set(key, byPrefix);
+      const lineValues = byPrefix.get(field.prefix);
+      if (lineValues === undefined) byPrefix.set(field.prefix, { name, values: [value] });
+      else lineValues.values.push(value);
+      if (byPrefix.keys().next().value === field.prefix) merged.push(field.own, value);
+    }
+    for (const byPrefix of fields.values()) {
+      const [first, ...others] = byPrefix.values();
+      const other = others.find(({ values }) => values.join('\n') !== first?.values.join('\n'));
+      if (other !== undefined) return conflictMessage('headers', first?.name ?? '', other.name);
+    }
+    lines.length = 0;
+    for (const part of merged) lines.push(part);
+    return null;
+  }
+
+  #cookieConflict(lines: readonly string[]): string | null {
+    const { uiTokenCookies, idTokenCookies } = this.#names;
+    const cookies = headerValues(lines, 'cookie');
+    for (const names of [uiTokenCookies, idTokenCookies]) {
+      const present = names.filter((name) => cookieValue(cookies, name) !== null);
+      const [first = ''] = present;
+      const other = present.find((name) => cookieValue(cookies, name) !== cookieValue(cookies, first));
+      if (other !== undefined) return conflictMessage('cookies', first, other);
+    }
+    return null;
   }
 }
 
-const fix = "set http-server.process-forwarded=true in the engine's configuration";
+function conflictMessage(what: string, first: string, other: string): string {
+  return `The ${what} ${first} and ${other} have different values; send one of them.`;
+}
+
+/** The value of a Cookie line for clusters, with the engines' names of cookies that the gateway reads. */
+export function cookiesForCluster(line: string, { clusterCookies }: ProductNames): string {
+  if (!tokenCookie.test(line)) return line;
+  const pairs = line.split(';').flatMap((text) => {
+    const pair = text.trim();
+    const equals = pair.indexOf('=');
+    const names = equals < 0 ? null : clusterCookies(pair.slice(0, equals));
+    return names === null ? [pair] : names.map((name) => `${name}${pair.slice(equals)}`);
+  });
+  return [...new Set(pairs)].join('; ');
+}

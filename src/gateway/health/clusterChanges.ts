@@ -1,7 +1,6 @@
 import type { Clock } from '../../model/clock.ts';
 import type { ClusterHealth } from '../../model/registryCluster.ts';
-import type { ClusterEntry, RoutingTable } from '../../routing/routingTable.ts';
-import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
+import type { ClusterEntry, RoutingTable, RoutingTableHolder } from '../../routing/routingTable.ts';
 
 export interface ClusterChange {
   /** Wall clock, milliseconds since 1970. */

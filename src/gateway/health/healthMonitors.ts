@@ -6,8 +6,8 @@ import type { HealthCheck } from '../../kinds/engineCluster/spec.ts';
 import type { Clock, Random } from '../../model/clock.ts';
 import { durationText } from '../../model/durationText.ts';
 import { type MonitorType, monitorChoices } from '../../model/monitorType.ts';
+import type { RoutingTableHolder } from '../../routing/routingTable.ts';
 import { type ClusterEntry, type HealthVerdict, takesNewQueries } from '../../routing/routingTable.ts';
-import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
 import { type CheckResult, type CredentialSources, findCredentials, type HealthCheckKinds } from './healthCheck.ts';
 
 /** Consecutive results, for the thresholds. */

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import { Counter, Histogram, type Registry } from 'prom-client';
 import type { Clock } from '../../model/clock.ts';
-import { queryStart } from '../../routing/queryId.ts';
+import { queryStart } from '../../routing/statementProtocol.ts';
 import type { QueryOutcomeRepository } from '../../store/outcomeRepository.ts';
 import { certainty, isUserError, type QueryOutcomeRecord, type QueryState, RUNNING } from '../../store/queryOutcome.ts';
 import type { RecordWriter } from '../../store/recordWriter.ts';
@@ -260,32 +260,20 @@ export class QueryOutcomes {
       // Another response arrived meanwhile.
       if (!this.#missed.delete(queryId) || present === undefined || this.#open.has(queryId)) continue;
       const { created, ...facts } = present;
-      const query = { ...this.#unfollowed(queryId, cluster, created), lastSeen: since };
-      query.facts = { ...facts, cluster: facts.cluster || cluster };
+      const query = openQuery({ ...facts, cluster: facts.cluster || cluster }, created, since);
       this.#close(queryId, query, 'LOST', certainty.guessed, null);
     }
   }
 
   #follow(queryId: string, facts: QueryFacts, created: number | null): OpenQuery {
     if (this.#open.size >= MAX_OPEN) this.#forgetOldest();
-    const query = this.#unfollowed(queryId, facts.cluster ?? '', created);
-    query.facts = facts;
+    const query = openQuery(facts, created ?? queryStart(queryId), this.#clock.now());
     this.#open.set(queryId, query);
     return query;
   }
 
-  #unfollowed(queryId: string, cluster: string, created: number | null = null): OpenQuery {
-    const now = this.#clock.now();
-    return {
-      facts: factsOf(cluster),
-      created: created ?? queryStart(queryId) ?? now,
-      lastSeen: now,
-      pages: 0,
-      bytes: 0,
-      firstRow: null,
-      isWritten: false,
-      isLost: false,
-    };
+  #unfollowed(queryId: string, cluster: string): OpenQuery {
+    return openQuery(factsOf(cluster), queryStart(queryId), this.#clock.now());
   }
 
   #forgetOldest(): void {
@@ -347,6 +335,14 @@ export class QueryOutcomes {
       ...{ elapsedMillis, firstRowMillis: firstRow, resultBytes: bytes, pages, queryText: null, decision: null },
     });
   }
+}
+
+/** @param created milliseconds since 1970; null: now */
+function openQuery(facts: QueryFacts, created: number | null, now: number): OpenQuery {
+  return {
+    ...{ facts, created: created ?? now, lastSeen: now, pages: 0, bytes: 0, firstRow: null },
+    ...{ isWritten: false, isLost: false },
+  };
 }
 
 function errorColumns(error: PageError | null) {

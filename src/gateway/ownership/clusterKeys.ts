@@ -1,6 +1,6 @@
-import { isHeader } from '../../model/rawHeaders.ts';
-import { clusterKey } from '../../routing/clusterKey.ts';
+import { isHeader } from '../../model/http.ts';
 import type { ClusterEntry, RoutingTable } from '../../routing/routingTable.ts';
+import { clusterKey } from '../../routing/statementProtocol.ts';
 
 const PREFIX_HEADER = 'X-Forwarded-Prefix';
 const PREFIX_KEY = PREFIX_HEADER.toLowerCase();

@@ -1,20 +1,12 @@
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
-import { FairMap } from '../../model/fairMap.ts';
+import { growingTo } from '../../model/growingCache.ts';
 import { within } from '../../model/timeLimit.ts';
-import { QUEUE_SUFFIX } from '../../routing/queryId.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
+import { coordinatorSuffix, QUEUE_SUFFIX } from '../../routing/statementProtocol.ts';
 import type { Store } from '../../store/store.ts';
-import {
-  fullIdOf,
-  type KnownOwner,
-  type KnownOwners,
-  MAX_COORDINATORS_PER_CLUSTER,
-  MAX_FULL_IDS,
-  type OwnerPresence,
-  ownerKey,
-} from './knownOwners.ts';
+import type { Upstreams } from '../upstreams/upstreams.ts';
 import { mayHaveMoved, type OwnershipConflict, ownerOf, type QueryOwner } from './queryOwner.ts';
 
 /** Parts of the data plane that claims work with. */
@@ -95,7 +87,13 @@ export class OwnerClaims {
    *   learn timeout (the owner is then stored later) and never rejects
    */
   learn(id: string, owner: QueryOwner): null | Promise<Claimed> {
-    const key = ownerKey(id);
+    const suffix = coordinatorSuffix(id);
+    const entry = suffix === null ? undefined : this.#owners.get(suffix);
+    if (entry?.settled === true && entry.owner.proxyTo === owner.proxyTo && entry.owner.cluster === owner.cluster) {
+      entry.isUsed = true;
+      return null;
+    }
+    const key = suffix ?? fullIdKey(id);
     // The gateway's own: a cluster that could own them would get the requests for queries that wait.
     if (key === QUEUE_SUFFIX) return Promise.resolve({ kind: 'owned', owner: gatewayItself });
     const isFullId = fullIdOf(key) !== null;
@@ -312,4 +310,232 @@ export class OwnerClaims {
 function named(key: string): { readonly suffix: string } | { readonly queryId: string } {
   const id = fullIdOf(key);
   return id === null ? { suffix: key } : { queryId: id };
+}
+
+/** The owner of a coordinator's ids from its start to its end, or of one id that ends in no suffix. */
+export interface KnownOwner {
+  readonly key: string;
+  owner: QueryOwner;
+  /** Order of learning, to distinguish a restarted coordinator from its predecessor. */
+  readonly order: number;
+  /** True if the database confirmed the owner. */
+  settled: boolean;
+  /** True if a request named a query of it since `takeUsed`. */
+  isUsed: boolean;
+}
+
+/** Suffixes are one for each start of a coordinator: far more than 7 days bring. */
+const MAX_COORDINATORS = 50_000;
+/** Coordinators of one cluster; a cluster that claims more forgets its own oldest. */
+export const MAX_COORDINATORS_PER_CLUSTER = 256;
+export const MAX_FULL_IDS = 100_000;
+
+/** Before ids that end in no suffix, so that none has the form of a suffix. */
+const FULL_ID = '=';
+
+/** The key of an id's owner: the suffix that all ids of its coordinator end in, or the whole id. */
+export function ownerKey(id: string): string {
+  return coordinatorSuffix(id) ?? fullIdKey(id);
+}
+
+export function fullIdKey(id: string): string {
+  return FULL_ID + id;
+}
+
+/** The id that a key stands for; null for a suffix. */
+export function fullIdOf(key: string): string | null {
+  return key.startsWith(FULL_ID) ? key.slice(1) : null;
+}
+
+/** The owners that this replica knows, by key. */
+export class KnownOwners {
+  readonly #bySuffix = new FairMap<string, KnownOwner>(MAX_COORDINATORS, MAX_COORDINATORS_PER_CLUSTER);
+  readonly #byId = new FairMap<string, KnownOwner>(MAX_FULL_IDS);
+  /** Coordinators by `proxyTo`: the one that was learned last. */
+  readonly #newestAt = new LRUCache<string, KnownOwner>(growingTo(MAX_COORDINATORS));
+  #order = 0;
+
+  get(key: string): KnownOwner | undefined {
+    return this.#bySuffix.get(key) ?? this.#byId.get(key);
+  }
+
+  /** The owner of an id: that of its suffix, else one that an older row names for the whole id. */
+  ofId(id: string): KnownOwner | undefined {
+    const suffix = coordinatorSuffix(id);
+    return (suffix === null ? undefined : this.#bySuffix.get(suffix)) ?? this.#byId.get(fullIdKey(id));
+  }
+
+  /** `proxyTo` of all owners of coordinators. */
+  addresses(): Iterable<string> {
+    return this.#newestAt.keys();
+  }
+
+  remember(key: string, owner: QueryOwner, settled: boolean): KnownOwner {
+    const entry: KnownOwner = { key, owner, order: ++this.#order, settled, isUsed: true };
+    if (fullIdOf(key) !== null) this.#byId.set(key, owner.cluster, entry);
+    else {
+      this.#bySuffix.set(key, owner.cluster, entry);
+      this.#newestAt.set(owner.proxyTo, entry);
+    }
+    return entry;
+  }
+
+  /** The owner of a coordinator that was learned last among those that fulfil a condition. */
+  newestOwner(condition: (owner: QueryOwner) => boolean): QueryOwner | null {
+    let newest: KnownOwner | null = null;
+    for (const coordinator of this.#bySuffix.values()) {
+      if ((newest === null || coordinator.order > newest.order) && condition(coordinator.owner)) newest = coordinator;
+    }
+    return newest === null ? null : newest.owner;
+  }
+
+  /** True if the cluster of a coordinator is back under a new suffix. */
+  isSuperseded(suffix: string): boolean {
+    const coordinator = this.#bySuffix.get(suffix);
+    if (coordinator === undefined) return false;
+    const newest = this.#newestAt.get(coordinator.owner.proxyTo);
+    return newest !== undefined && newest !== coordinator && newest.order > coordinator.order;
+  }
+
+  /**
+   * Suffixes whose owner is alive and that were asked about since the last call, or are the newest of their cluster.
+   * @param isAlive whether the cluster at a `proxyTo` showed a sign of life lately
+   */
+  takeUsed(isAlive: (proxyTo: string) => boolean): readonly string[] {
+    const used: string[] = [];
+    for (const coordinator of this.#bySuffix.values()) {
+      const { proxyTo } = coordinator.owner;
+      if (!coordinator.isUsed && this.#newestAt.get(proxyTo) !== coordinator) continue;
+      coordinator.isUsed = false;
+      if (isAlive(proxyTo)) used.push(coordinator.key);
+    }
+    return used;
+  }
+}
+
+/**
+ * When each owner of queries showed its last sign of life: a response to any request, or, while it is registered, a
+ * health check that does not find it UNHEALTHY. A cluster that was deleted is present for as long as its queries are
+ * followed.
+ */
+export class OwnerPresence {
+  readonly #table: { readonly current: RoutingTable };
+  readonly #upstreams: Pick<Upstreams, 'peek'>;
+  readonly #clock: Clock;
+  readonly #lastAlive = new Map<string, number>();
+
+  constructor(table: { readonly current: RoutingTable }, upstreams: Pick<Upstreams, 'peek'>, clock: Clock) {
+    this.#table = table;
+    this.#upstreams = upstreams;
+    this.#clock = clock;
+  }
+
+  /**
+   * Notes who is alive now; called every second.
+   * @param owners `proxyTo` of all known owners
+   */
+  sample(owners: Iterable<string>): void {
+    const now = this.#clock.monotonic();
+    const present = new Set(owners);
+    // One that is seen for the first time, after a start, is given the whole time.
+    for (const proxyTo of present) if (!this.#lastAlive.has(proxyTo)) this.#lastAlive.set(proxyTo, now);
+    for (const { proxyTo, health } of this.#table.current.clusters.values()) {
+      present.add(proxyTo);
+      const isAlive =
+        health.status !== 'UNHEALTHY' && (this.#upstreams.peek(proxyTo)?.unreachableSince ?? null) === null;
+      if (isAlive || !this.#lastAlive.has(proxyTo)) this.#lastAlive.set(proxyTo, now);
+    }
+    for (const proxyTo of this.#lastAlive.keys()) if (!present.has(proxyTo)) this.#lastAlive.delete(proxyTo);
+  }
+
+  /** Milliseconds since the last sign of life at a `proxyTo`; 0 for one that was never sampled. */
+  silentFor(proxyTo: string): number {
+    const now = this.#clock.monotonic();
+    return now - Math.max(this.#lastAlive.get(proxyTo) ?? now, this.#upstreams.peek(proxyTo)?.lastResponded ?? 0);
+  }
+}
+
+/**
+ * A bounded map with entries in groups. A full group evicts its own oldest entries; a full map evicts the oldest
+ * entries of its largest group. So a client that fills one group never displaces the entries of the others.
+ */
+export class FairMap<Key, Value> {
+  readonly #max: number;
+  readonly #maxPerGroup: number;
+  readonly #entries = new Map<Key, { readonly group: string; readonly value: Value }>();
+  readonly #groups = new Map<string, Set<Key>>();
+
+  /** @param max bound in entries */
+  constructor(max: number, maxPerGroup: number = max) {
+    this.#max = max;
+    this.#maxPerGroup = maxPerGroup;
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  has(key: Key): boolean {
+    return this.#entries.has(key);
+  }
+
+  get(key: Key): Value | undefined {
+    return this.#entries.get(key)?.value;
+  }
+
+  /** Entries in insertion order. */
+  *entries(): IterableIterator<readonly [Key, Value]> {
+    for (const [key, { value }] of this.#entries) yield [key, value];
+  }
+
+  *values(): IterableIterator<Value> {
+    for (const { value } of this.#entries.values()) yield value;
+  }
+
+  /** Sets an entry, which becomes the newest of its group. */
+  set(key: Key, group: string, value: Value): void {
+    this.delete(key);
+    let members = this.#groups.get(group);
+    if (members !== undefined && members.size >= this.#maxPerGroup) this.#dropOldest(group, members, this.#maxPerGroup);
+    if (this.#entries.size >= this.#max) {
+      const [largest, its] = this.#largest();
+      this.#dropOldest(largest, its, this.#max);
+    }
+    members = this.#groups.get(group);
+    if (members === undefined) {
+      members = new Set();
+      this.#groups.set(group, members);
+    }
+    members.add(key);
+    this.#entries.set(key, { group, value });
+  }
+
+  delete(key: Key): void {
+    const entry = this.#entries.get(key);
+    if (entry === undefined) return;
+    this.#entries.delete(key);
+    const members = this.#groups.get(entry.group);
+    members?.delete(key);
+    if (members?.size === 0) this.#groups.delete(entry.group);
+  }
+
+  #largest(): readonly [string, Set<Key>] {
+    let largest: readonly [string, Set<Key>] = ['', new Set()];
+    for (const one of this.#groups) if (one[1].size > largest[1].size) largest = one;
+    return largest;
+  }
+
+  /**
+   * Evicts several entries of a large group at a time: a Set keeps the slots of deleted entries until it is rebuilt,
+   * and a search for its first entry scans all of them.
+   */
+  #dropOldest(group: string, members: Set<Key>, bound: number): void {
+    let left = Math.min(members.size, 1 + (bound >> 7));
+    for (const key of members) {
+      members.delete(key);
+      this.#entries.delete(key);
+      if (--left === 0) break;
+    }
+    if (members.size === 0) this.#groups.delete(group);
+  }
 }

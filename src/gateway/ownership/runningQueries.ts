@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
+import type { LimitCounters } from '../../admission/limitCounters.ts';
 import type { Clock } from '../../model/clock.ts';
-import { queryStart } from '../../routing/queryId.ts';
+import { queryStart } from '../../routing/statementProtocol.ts';
 import type { QueryOutcomeRepository } from '../../store/outcomeRepository.ts';
 import { guessedStates } from '../../store/queryOutcome.ts';
 import type { RunningQueryRepository } from '../../store/runningQueryRepository.ts';
@@ -60,6 +61,7 @@ export class RunningQueries {
   #timer: NodeJS.Timeout | null = null;
   #writing: Promise<void> | null = null;
   #away = false;
+  #slots: Pick<LimitCounters, 'served' | 'ended'> | null = null;
   #isSame: (one: string, other: string) => boolean = (one, other) => one === other;
 
   constructor(
@@ -74,9 +76,13 @@ export class RunningQueries {
     this.#logger = logger;
   }
 
-  /** @param isSame whether two names of clusters mean the same engine; until this is called, those that are equal */
-  compareClusters(isSame: (one: string, other: string) => boolean): void {
+  /**
+   * @param isSame whether two names of clusters mean the same engine; until this is called, those that are equal
+   * @param slots get to know which queries clients follow, and their ends
+   */
+  connect(isSame: (one: string, other: string) => boolean, slots: Pick<LimitCounters, 'served' | 'ended'>): void {
     this.#isSame = isSame;
+    this.#slots = slots;
   }
 
   /** Begins to share them with the other replicas. */
@@ -96,6 +102,7 @@ export class RunningQueries {
    * @param isNew whether this is the response to its submission: it began now
    */
   noteActivity(queryId: string, cluster: string, isNew = false): void {
+    this.#slots?.served(queryId);
     const now = this.#clock.now();
     const query = this.#running.get(queryId);
     if (query !== undefined) {
@@ -117,6 +124,7 @@ export class RunningQueries {
 
   /** A query is over, as the response of a cluster states; of a query on another cluster it states nothing. */
   noteEnd(queryId: string, cluster: string): void {
+    this.#slots?.ended(queryId);
     const query = this.#running.get(queryId);
     if (query !== undefined && !this.#isSame(query.cluster, cluster)) return;
     this.#running.delete(queryId);

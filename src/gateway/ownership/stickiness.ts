@@ -2,12 +2,11 @@ import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
 import { within } from '../../model/timeLimit.ts';
-import { coordinatorSuffix, isPlausible } from '../../routing/queryId.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
+import { coordinatorSuffix, isPlausible } from '../../routing/statementProtocol.ts';
 import type { HistoryWriter, Store } from '../../store/store.ts';
 import type { Upstreams } from '../upstreams/upstreams.ts';
-import { fullIdKey, KnownOwners, OwnerPresence, ownerKey } from './knownOwners.ts';
-import { type Claimed, OwnerClaims } from './ownerClaims.ts';
+import { fullIdKey, KnownOwners, OwnerClaims, OwnerPresence, ownerKey } from './ownerClaims.ts';
 import { identified, ownerOf, type QueryOwner } from './queryOwner.ts';
 
 /** Source of an owner, or the reason that it is missing; label of the lookup metric. */
@@ -75,7 +74,7 @@ export class Stickiness {
   readonly #options: StickinessOptions;
   readonly #owners = new KnownOwners();
   readonly #presence: OwnerPresence;
-  readonly #claims: OwnerClaims;
+  readonly claims: OwnerClaims;
   readonly #misses: LRUCache<string, true>;
   readonly #lookups = new Map<string, Promise<Lookup>>();
   #timer: NodeJS.Timeout | null = null;
@@ -94,7 +93,7 @@ export class Stickiness {
     this.#takeover = takeover;
     this.#options = options;
     this.#presence = new OwnerPresence(table, upstreams, clock);
-    this.#claims = new OwnerClaims(this.#owners, this.#presence, parts, { takeover, learnTimeout }, () =>
+    this.claims = new OwnerClaims(this.#owners, this.#presence, parts, { takeover, learnTimeout }, () =>
       this.#noteAway(),
     );
     this.#misses = new LRUCache({ max: MAX_MISSES, ttl: missTtl, perf: { now: () => clock.monotonic() } });
@@ -121,14 +120,9 @@ export class Stickiness {
   /** The owner as far as memory knows. */
   ownerNow(id: string): QueryOwner | null {
     const entry = this.#owners.ofId(id);
-    if (entry === undefined || this.#claims.isDisowned(id)) return null;
+    if (entry === undefined || this.claims.isDisowned(id)) return null;
     entry.isUsed = true;
     return entry.owner;
-  }
-
-  /** True if two clusters responded with the id while the database was unavailable: neither gets its requests. */
-  isDisowned(id: string): boolean {
-    return this.#claims.isDisowned(id);
   }
 
   /** The owner that was learned last among those that fulfil a condition, in memory or in the database. Never rejects. */
@@ -188,7 +182,7 @@ export class Stickiness {
   async findStored(id: string): Promise<QueryOwner | null> {
     const key = ownerKey(id);
     try {
-      const owner = await within<QueryOwner | null, null>(this.#claims.stored(key), this.#options.lookupTimeout, null);
+      const owner = await within<QueryOwner | null, null>(this.claims.stored(key), this.#options.lookupTimeout, null);
       if (owner !== null) this.#adopt(key, owner);
       return owner;
     } catch (error) {
@@ -201,11 +195,6 @@ export class Stickiness {
   /** True if the cluster of the id's coordinator is back under a new suffix: the query died with its coordinator. */
   isSuperseded(id: string): boolean {
     return this.#owners.isSuperseded(ownerKey(id));
-  }
-
-  /** A cluster responded with a query id (`OwnerClaims.learn`). */
-  learn(id: string, owner: QueryOwner): null | Promise<Claimed> {
-    return this.#claims.learn(id, owner);
   }
 
   /** Milliseconds between two updates of the stored coordinators. */
@@ -273,7 +262,7 @@ export class Stickiness {
     const owner = identified(table.current, { cluster, proxyTo });
     if (suffix === null) this.#owners.remember(fullIdKey(id), owner, true);
     // The suffix has no other owner since: it is that of the coordinator that ran this query.
-    else await this.#claims.claim(suffix, owner, () => true);
+    else await this.claims.claim(suffix, owner, () => true);
     return { owner, source: 'history' };
   }
 
@@ -281,7 +270,7 @@ export class Stickiness {
   #tick(): void {
     const { store, clock, logger } = this.#parts;
     this.#presence.sample(this.#owners.addresses());
-    this.#claims.writeAgain();
+    this.claims.writeAgain();
     const interval = this.#interval();
     if (clock.monotonic() < this.#nextRefresh) return;
     this.#nextRefresh = clock.monotonic() + interval;

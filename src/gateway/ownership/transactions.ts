@@ -5,7 +5,7 @@ import type { Clock } from '../../model/clock.ts';
 import { growingTo } from '../../model/growingCache.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { within } from '../../model/timeLimit.ts';
-import { transactionIdOf } from '../../routing/queryId.ts';
+import { transactionIdOf } from '../../routing/statementProtocol.ts';
 import type { Store } from '../../store/store.ts';
 import type { QueryOwner } from './queryOwner.ts';
 import type { StickinessOptions } from './stickiness.ts';

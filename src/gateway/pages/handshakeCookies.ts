@@ -3,8 +3,8 @@ import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import type { GatewayConfig } from '../../config/gatewayConfig.ts';
 import type { Clock } from '../../model/clock.ts';
 import { recordIn } from '../../model/record.ts';
-import { CLUSTER_KEY_FORM } from '../../routing/clusterKey.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
+import { CLUSTER_KEY_FORM } from '../../routing/statementProtocol.ts';
 import type { ClusterKeys } from '../ownership/clusterKeys.ts';
 
 /** Options of handshake cookies (docs/routing.md#logins-by-oauth2). */

@@ -1,11 +1,11 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
 import { durationText } from '../../model/durationText.ts';
+import { firstHeader } from '../../model/http.ts';
 import type { ProductNames } from '../../model/names.ts';
-import { firstHeader } from '../../model/rawHeaders.ts';
 import { inTime } from '../../model/timeLimit.ts';
-import { QUEUE_SUFFIX } from '../../routing/queryId.ts';
 import type { Refusal } from '../../routing/refusal.ts';
+import { QUEUE_SUFFIX } from '../../routing/statementProtocol.ts';
 import type { QueuedQueryRepository } from '../../store/queuedQueryRepository.ts';
 import type { QueuedQueryRow } from '../../store/store.ts';
 import type { Admission, AdmissionWait, QuerySlots, WaitPlace } from '../admission/admission.ts';

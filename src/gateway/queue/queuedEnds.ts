@@ -1,8 +1,7 @@
+import { firstHeader } from '../../model/http.ts';
 import type { ProductNames } from '../../model/names.ts';
-import { firstHeader } from '../../model/rawHeaders.ts';
 import { type Refusal, type RefusalReason, refusalError } from '../../routing/refusal.ts';
-import { queryGroups } from '../analysis/requestAnalyzer.ts';
-import { decisionText } from '../exchanges/queryRecorder.ts';
+import { decisionText, queryGroups } from '../exchanges/queryRecorder.ts';
 import type { QueryOutcomes, RejectedQuery } from '../outcomes/queryOutcomes.ts';
 import type { StoredSubmission } from './storedSubmission.ts';
 
@@ -58,7 +57,7 @@ export class QueuedEnds {
         source: firstHeader(headers, this.#sourceHeader) ?? null,
         rule: decision.rule,
         gatewayQueuedMillis: Math.round(waitedMs),
-        ...queryGroups(user),
+        ...(user.membership && queryGroups(user.membership)),
       },
       queryText: body.toString('utf8'),
       decision: decisionText(decision, {

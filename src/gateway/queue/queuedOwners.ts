@@ -1,6 +1,6 @@
 import { timingSafeEqual } from 'node:crypto';
+import { headerValues, type RawHeaders } from '../../model/http.ts';
 import type { ProductNames } from '../../model/names.ts';
-import { headerValues, type RawHeaders } from '../../model/rawHeaders.ts';
 import type { QueuedQueryRepository } from '../../store/queuedQueryRepository.ts';
 import type { QueuedQueryRow } from '../../store/store.ts';
 import type { QueueKey } from './queueKey.ts';

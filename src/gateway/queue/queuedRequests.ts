@@ -1,11 +1,11 @@
 import type { Logger } from 'pino';
 import type { ProductNames } from '../../model/names.ts';
-import { type ProxiedPaths, STATEMENT_PATH, targetText } from '../../routing/proxiedPaths.ts';
 import type { Refusal, RefusalReason } from '../../routing/refusal.ts';
+import { type ProxiedPaths, STATEMENT_PATH, targetText } from '../../routing/statementProtocol.ts';
 import type { QueuedQueryRepository } from '../../store/queuedQueryRepository.ts';
 import type { QueuedQueryRow } from '../../store/store.ts';
 import type { DataPlaneSettings } from '../dataPlane.ts';
-import { waitLine } from '../exchanges/responseHeaders.ts';
+import { waitLine } from '../exchanges/responses.ts';
 import type { RequestHeaders } from '../headers/requestHeaders.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { abandonedText, type DurableQueue } from './durableQueue.ts';

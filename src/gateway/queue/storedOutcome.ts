@@ -1,7 +1,7 @@
 import type { Refusal } from '../../routing/refusal.ts';
 import type { QuerySlots } from '../admission/admission.ts';
-import type { GatewayResponses } from '../exchanges/ownResponses.ts';
 import type { Submission } from '../exchanges/queryRecorder.ts';
+import type { GatewayResponses } from '../exchanges/responses.ts';
 import { findId } from '../exchanges/responseWatch.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 import { CapturedResponse, type StoredResponse } from './capturedResponse.ts';

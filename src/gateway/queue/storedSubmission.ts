@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { isHeader } from '../../model/rawHeaders.ts';
+import { isHeader } from '../../model/http.ts';
 import type { RequestUser } from '../../model/requestUser.ts';
-import type { GroupDecision } from '../../routing/groupDecision.ts';
-import { splitTarget, targetText } from '../../routing/proxiedPaths.ts';
+import type { GroupDecision } from '../../routing/groupRouter.ts';
+import { splitTarget, targetText } from '../../routing/statementProtocol.ts';
 import type { DecisionTrace } from '../../rules/decision.ts';
 import type { QuerySlots } from '../admission/admission.ts';
 import type { Submission } from '../exchanges/queryRecorder.ts';

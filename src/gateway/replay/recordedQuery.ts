@@ -1,18 +1,18 @@
 import type { Membership } from '../../model/membership.ts';
+import { membershipOf } from '../../model/membership.ts';
 import type { ProductNames } from '../../model/names.ts';
 import type { RequestUser } from '../../model/requestUser.ts';
-import { STATEMENT_PATH } from '../../routing/proxiedPaths.ts';
+import { STATEMENT_PATH } from '../../routing/statementProtocol.ts';
 import type { StoredDecision } from '../../routing/storedDecision.ts';
-import { headerName, isFromBody } from '../../rules/compile/requestValues.ts';
+import { headerName, isFromBody } from '../../rules/decide/conditionIndex.ts';
+import { readTrace } from '../../rules/decide/trace.ts';
 import type { RuleTrace } from '../../rules/decision.ts';
 import type { EditedRules, RecordedRequest } from '../../rules/replay/recordedRequest.ts';
 import { UnknownRead } from '../../rules/replay/unknownRead.ts';
-import { readTrace } from '../../rules/storedTrace.ts';
 import type { AnalyzeRequest } from '../../sql/analyzeRequest.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
 import type { ReplayedRow, ReplayRange } from '../../store/historyReplay.ts';
 import type { JdbcSettings } from '../../store/jdbcUrl.ts';
-import { membershipOf } from '../analysis/requestAnalyzer.ts';
 import { recordedHeaders } from '../exchanges/queryRecorder.ts';
 
 export interface RecordedQueryContext {

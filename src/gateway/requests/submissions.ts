@@ -1,18 +1,55 @@
-import { firstHeader } from '../../model/rawHeaders.ts';
+import type { Dispatcher } from 'undici';
+import type { IncomingHttpHeaders } from 'undici/types/header.js';
+import { firstHeader } from '../../model/http.ts';
 import { DEFAULT_QUEUE } from '../../routing/admissionPolicy.ts';
-import { isQueuedId, transactionIdOf } from '../../routing/queryId.ts';
-import { type Refusal, toRefusal, userRefusal } from '../../routing/refusal.ts';
+import type { PickRequest } from '../../routing/clusterChooser.ts';
+import { type GroupDecision, ofTransaction } from '../../routing/groupRouter.ts';
+import type { CountedSubmission } from '../../routing/localLoad.ts';
+import { type Refusal, toRefusal } from '../../routing/refusal.ts';
+import type { ClusterEntry } from '../../routing/routingTable.ts';
+import { isPlausible, isQueuedId, transactionIdOf } from '../../routing/statementProtocol.ts';
+import type { FailedAttempt, StoredChoice } from '../../routing/storedDecision.ts';
 import type { AdmissionWait } from '../admission/admission.ts';
 import { type HandOver, WaitingRequests } from '../admission/waitingRequests.ts';
-import { type Analysis, mayKillQuery } from '../analysis/requestAnalyzer.ts';
-import { type BodyStart, noMemoryForBody } from '../bodies/requestBodies.ts';
-import type { DataPlaneParts, QueueParts } from '../dataPlane.ts';
-import type { GatewayResponses } from '../exchanges/ownResponses.ts';
-import { conditionsOf, type Submission, type UndecidedSubmission } from '../exchanges/queryRecorder.ts';
-import { SubmissionExchange } from '../exchanges/submissionExchange.ts';
+import { noMemoryForBody } from '../bodies/requestBodies.ts';
+import type { DataPlaneParts, ExchangeParts, QueueParts } from '../dataPlane.ts';
+import {
+  type AttemptFailure,
+  type BufferedResponse,
+  Exchange,
+  type ExchangeEnd,
+  nowhere,
+} from '../exchanges/exchange.ts';
+import {
+  conditionsOf,
+  type Submission,
+  type SubmissionRoute,
+  type UndecidedSubmission,
+  waitNote,
+} from '../exchanges/queryRecorder.ts';
+import {
+  conflictingQueryId,
+  type GatewayResponses,
+  overloaded,
+  type RespondingCluster,
+  unknownTransaction,
+  unreachableOwner,
+} from '../exchanges/responses.ts';
+import { findId, MAX_BUFFERED_BYTES, namesNext, ResponseWatch, startText } from '../exchanges/responseWatch.ts';
 import { ownerCluster } from '../ownership/queryOwner.ts';
-import type { ProxiedRequest } from '../proxiedRequest.ts';
-import { noteUser, ProxiedRuleRequest } from './clusterRequests.ts';
+import {
+  type Analysis,
+  chooseTarget,
+  mayKillQuery,
+  type OutgoingRequest,
+  onlyTarget,
+  outgoingRequest,
+  type ProxiedRequest,
+  ProxiedRuleRequest,
+  requestTo,
+  type Target,
+} from '../proxiedRequest.ts';
+import { isOwnFault, isReset } from '../upstreams/upstreams.ts';
 
 /** Least size up to which submissions are buffered (docs/protocol.md#safe-retry). */
 const MIN_BUFFERED_BODY = 1_048_576;
@@ -50,15 +87,20 @@ export class Submissions {
 
   /** Takes a new query. */
   async submit(proxied: ProxiedRequest): Promise<void> {
-    const { responses, metrics, analyzer, router, table, headers, clock, names } = this.#parts;
+    const { responses, metrics, bodies, settings, analyzer, router, table, headers, recorder } = this.#parts;
+    const { clock, names } = this.#parts;
     const { request, response, trace } = proxied;
     if (this.#stopping) {
       responses.reject(proxied, stopping);
       return;
     }
     metrics.submission();
-    const body = await this.#read(proxied);
-    if (body === null) return;
+    const limit = Math.max(settings.maxAnalyzedBody, MIN_BUFFERED_BODY);
+    const body = await bodies.read(request, response, limit);
+    if (body === 'noMemory') {
+      responses.reject(proxied, noMemoryForBody(bodies));
+      return;
+    }
     trace?.step('analysis');
     const { current } = table;
     const whole = body.complete ? body : null;
@@ -71,12 +113,14 @@ export class Submissions {
     if (response.destroyed) return;
     proxied.analysedAt = clock.monotonic();
     const { user, queryProperties } = analysis;
-    const rejection = userRefusal(user);
-    if (rejection !== null) {
-      this.#rejectUndecided(proxied, rejection, { user, body, rule: null, undecided: null, conditions: () => [] });
+    const rejectUndecided = (refusal: Refusal, undecided: UndecidedSubmission) =>
+      responses.reject(proxied, recorder.recordUndecided(refusal, proxied, undecided));
+    if (user.rejection !== undefined) {
+      const rejection = toRefusal('user_mapping', user.rejection);
+      rejectUndecided(rejection, { user, body, rule: null, undecided: null, conditions: () => [] });
       return;
     }
-    noteUser(proxied, user);
+    if (user.user !== null && user.mapping?.isForwarded === true) proxied.forwardedUser = user.user;
     const ruleRequest = new ProxiedRuleRequest(proxied, isAnalyzed ? analysis : null, user, body, headers);
     const routed = await router.decide(ruleRequest, current, trace);
     if (response.destroyed) return;
@@ -84,13 +128,17 @@ export class Submissions {
     if (routed.refusal !== null) {
       const { refusal, rule, undecided } = routed;
       const conditions = () => conditionsOf(rule, current.rules, ruleRequest, names);
-      this.#rejectUndecided(proxied, refusal, { user, body, rule, undecided, conditions });
+      rejectUndecided(refusal, { user, body, rule, undecided, conditions });
       return;
     }
     const { decision } = routed;
     const rulesVersion = current.rules?.version;
     const submission = { body, user, decision, about: null, transaction: null, rulesVersion, slots: null };
-    await this.#bind(proxied, submission, queryProperties?.queryId ?? null);
+    const line = firstHeader(request.rawHeaders, this.#transactionHeader);
+    const transaction = line === undefined ? null : transactionIdOf(line);
+    const killed = queryProperties?.queryId ?? null;
+    if (transaction === null && killed === null) this.#admit(proxied, submission);
+    else await this.#bind(proxied, submission, transaction, killed);
   }
 
   /** Sends a query from the queue, unless the rules have changed since it was decided, and reject it now. */
@@ -110,93 +158,66 @@ export class Submissions {
     exchange.start();
   }
 
-  /** The body of a submission, or its start if it is longer than what is buffered; null if it is rejected. */
-  #read(proxied: ProxiedRequest): Promise<BodyStart | null> {
-    const { bodies, settings, responses } = this.#parts;
-    const { maxAnalyzedBody } = settings;
-    return new Promise((resolve) => {
-      const limit = Math.max(maxAnalyzedBody, MIN_BUFFERED_BODY);
-      bodies.read(proxied.request, proxied.response, limit, resolve, () => {
-        responses.reject(proxied, noMemoryForBody(bodies));
-        resolve(null);
-      });
-    });
-  }
-
-  #rejectUndecided(proxied: ProxiedRequest, refusal: Refusal, submission: UndecidedSubmission): void {
-    const { responses, recorder } = this.#parts;
-    responses.reject(proxied, recorder.recordUndecided(refusal, proxied, submission));
-  }
-
   /**
-   * Sends a submission to the one cluster that can take it: that of its transaction, or of the query that it kills. Without
-   * one, it is admitted first.
+   * Sends a submission to the one cluster that can take it: that of its transaction, or of the query that it kills. A statement
+   * of a transaction that no one knows is admitted as any other: the engine that gets it states so in its own words.
+   * @param transaction that it states; null for none
    * @param killed the query that a call of kill_query names; null for all other statements
    */
-  async #bind(proxied: ProxiedRequest, submission: Submission, killed: string | null): Promise<void> {
-    const { request, response } = proxied;
+  async #bind(
+    proxied: ProxiedRequest,
+    submission: Submission,
+    transaction: string | null,
+    killed: string | null,
+  ): Promise<void> {
+    const { transactions, stickiness, table, responses, recorder, admission } = this.#parts;
+    const { response, request } = proxied;
     let statement = submission;
     let queryId = killed;
     if (killed !== null && isQueuedId(killed) && this.#queue !== null) {
-      const { responses, kills } = this.#queue;
+      const { responses: queueResponses, kills } = this.#queue;
       const result = await kills.kill(proxied, submission.body, submission.user.user, killed);
       if (response.destroyed) return;
-      if (result.kind === 'rejected') this.#parts.responses.reject(proxied, result.refusal);
-      else if (result.kind === 'killed') responses.killed(proxied, killed);
+      if (result.kind === 'rejected') responses.reject(proxied, result.refusal);
+      else if (result.kind === 'killed') queueResponses.killed(proxied, killed);
       if (result.kind !== 'cluster') return;
       statement = { ...submission, body: result.body };
       queryId = result.engineId;
     }
-    const transaction = transactionIdOf(firstHeader(request.rawHeaders, this.#transactionHeader));
-    if (transaction !== null) await this.#sendInTransaction(proxied, statement, transaction);
-    else if (queryId !== null) await this.#sendAbout(proxied, statement, queryId);
-    else this.#admit(proxied, statement);
-  }
-
-  /**
-   * A statement of a transaction goes to the cluster that began it. One that no one knows is admitted as any other
-   * submission: the engine that gets it states so in its own words.
-   */
-  async #sendInTransaction(proxied: ProxiedRequest, submission: Submission, id: string): Promise<void> {
-    const { transactions, table, responses, recorder } = this.#parts;
-    const owner = transactions.ownerNow(id) ?? (await transactions.find(id));
-    if (proxied.response.destroyed) return;
-    if (owner === 'undecided') {
-      const message = `Which cluster began transaction ${id} is not known at the moment; ask again in a second.`;
-      const refusal = toRefusal('undecided_transaction', message);
-      const { decision } = submission;
-      const route = { decision, cluster: null, fallback: false, steps: null, attempts: null, choice: null };
-      responses.reject(proxied, recorder.recordRejected(refusal, proxied, submission, route));
+    if (transaction !== null) {
+      const owner = transactions.ownerNow(transaction) ?? (await transactions.find(transaction));
+      if (response.destroyed) return;
+      if (owner === 'undecided') {
+        const message = `Which cluster began transaction ${transaction} is not known at the moment; ask again in a second.`;
+        const refusal = toRefusal('undecided_transaction', message);
+        const { decision } = statement;
+        const route = { decision, cluster: null, fallback: false, steps: null, attempts: null, choice: null };
+        responses.reject(proxied, recorder.recordRejected(refusal, proxied, statement, route));
+        return;
+      }
+      const cluster = owner === 'unknown' ? null : ownerCluster(table.current, owner);
+      statement = { ...statement, transaction: { id: transaction, cluster } };
+    } else if (queryId !== null) {
+      // If no replica knows its cluster, any may be the right one.
+      const remembered = stickiness.ownerNow(queryId);
+      const lookup = remembered === null ? await stickiness.find(queryId) : { owner: remembered };
+      if (response.destroyed) return;
+      const about = typeof lookup === 'string' ? null : { queryId, cluster: ownerCluster(table.current, lookup.owner) };
+      statement = { ...statement, about };
+    }
+    const { decision, user, about } = statement;
+    const cluster = (statement.transaction ?? about)?.cluster?.name ?? null;
+    if (transaction === null ? queryId === null : cluster === null) {
+      this.#admit(proxied, statement);
       return;
     }
-    if (owner === 'unknown') this.#admit(proxied, { ...submission, transaction: { id, cluster: null } });
-    else
-      await this.#sendBound(proxied, {
-        ...submission,
-        transaction: { id, cluster: ownerCluster(table.current, owner) },
-      });
-  }
-
-  /** A call of kill_query goes to the cluster of the query; if no replica knows it, to any, which may be the right one. */
-  async #sendAbout(proxied: ProxiedRequest, submission: Submission, queryId: string): Promise<void> {
-    const { stickiness, table } = this.#parts;
-    const remembered = stickiness.ownerNow(queryId);
-    const lookup = remembered === null ? await stickiness.find(queryId) : { owner: remembered };
-    if (proxied.response.destroyed) return;
-    const about = typeof lookup === 'string' ? null : { queryId, cluster: ownerCluster(table.current, lookup.owner) };
-    await this.#sendBound(proxied, { ...submission, about });
-  }
-
-  async #sendBound(proxied: ProxiedRequest, submission: Submission): Promise<void> {
-    const { decision, user, transaction, about } = submission;
-    const { rawHeaders: headers } = proxied.request;
-    const bound = { cluster: (transaction ?? about)?.cluster?.name ?? null, transaction: transaction?.id ?? null };
-    const admitted = (await this.#parts.admission.admitBound?.({ decision, user, headers }, bound)) ?? null;
+    const admissionRequest = { decision, user, headers: request.rawHeaders };
+    const admitted = (await admission.admitBound?.(admissionRequest, { cluster, transaction })) ?? null;
     const isRejected = admitted !== null && 'reason' in admitted;
-    if (proxied.response.destroyed) {
+    if (response.destroyed) {
       if (!isRejected) admitted?.release();
-    } else if (isRejected) this.#exchange(proxied, submission).reject(admitted);
-    else this.#exchange(proxied, { ...submission, slots: admitted }).start();
+    } else if (isRejected) this.#exchange(proxied, statement).reject(admitted);
+    else this.#exchange(proxied, { ...statement, slots: admitted }).start();
   }
 
   #admit(proxied: ProxiedRequest, submission: Submission): void {
@@ -228,7 +249,7 @@ export class Submissions {
       exchange.reject(admitted.refusal);
       return;
     }
-    exchange.takeSlots(admitted.slots ?? null);
+    exchange.submission = { ...exchange.submission, slots: admitted.slots ?? null };
     if (admitted.kind === 'now') exchange.start();
     else this.#wait(proxied, { ...submission, slots: null }, exchange, admitted);
   }
@@ -275,5 +296,306 @@ export class Submissions {
       (exchange, excluded) =>
         void this.#parts.responses.guard(proxied, () => this.#admitAgain(proxied, submission, exchange, excluded)),
     );
+  }
+}
+
+/**
+ * Lets a submission wait that found its cluster full, and starts or rejects it then. It has given its slots back.
+ * @param excluded clusters that failed it; null for none
+ */
+export type WaitAgain = (exchange: SubmissionExchange, excluded: ReadonlyMap<string, string> | null) => void;
+
+/** Maximum number of waits of one submission: after a wait a cluster normally has capacity. */
+const MAX_WAITS = 3;
+
+/**
+ * A submission: repeated on another cluster while that is safe (docs/protocol.md#safe-retry). The query is noted before its
+ * client knows of it, so that every replica can serve its follow-ups (docs/protocol.md#learning).
+ */
+export class SubmissionExchange extends Exchange {
+  /** Its slots change with each wait. */
+  submission: Submission;
+  readonly #outgoing: OutgoingRequest;
+  readonly #waitAgain: WaitAgain | null;
+  #decision: GroupDecision;
+  /** The one cluster that can take it; null for any that the decision allows. */
+  #bound: ClusterEntry | null;
+  #target: Target | null = null;
+  /** The clusters that were there at the last choice; null if there was none. */
+  #choice: StoredChoice | null = null;
+  /** Null until an attempt fails. */
+  #attempts: FailedAttempt[] | null = null;
+  /** Clusters that failed it; null for none. */
+  #excluded: ReadonlyMap<string, string> | null = null;
+  #hasRepeated = false;
+  #waits = 0;
+  #queryId: string | null = null;
+  #counted: CountedSubmission | null = null;
+  #encoding = '';
+  /** Watches the response that names the query; null before, and if it does not reach the client. */
+  #watch: ResponseWatch | null = null;
+  /** The buffered response, or null. */
+  #gathered: Readonly<BufferedResponse> | null = null;
+  /** Reason of its rejection by the gateway; null if a cluster responded or failed. */
+  #rejection: Refusal['reason'] | null = null;
+  #isQueued = false;
+  readonly #sender: PickRequest;
+
+  /** @param waitAgain where it may wait when all clusters that could take it are full; null: it is rejected then */
+  constructor(
+    parts: ExchangeParts,
+    proxied: ProxiedRequest,
+    submission: Submission,
+    waitAgain: WaitAgain | null = null,
+  ) {
+    super(parts, proxied);
+    this.submission = submission;
+    this.#waitAgain = waitAgain;
+    this.#sender = { user: submission.user.user, headers: proxied.request.rawHeaders };
+    const { body, decision, about, transaction } = submission;
+    const began = transaction?.cluster ?? null;
+    this.#decision = began === null ? decision : ofTransaction(decision, began);
+    this.#bound = began ?? about?.cluster ?? null;
+    const content = body.complete ? body.bytes : this.relay(body.bytes);
+    this.#outgoing = outgoingRequest(parts, proxied, decision, content);
+  }
+
+  /** Chooses a cluster and sends the submission there, or rejects it. */
+  start(): void {
+    if (this.#bound !== null) {
+      this.#sendTo(onlyTarget(this.parts, this.#bound));
+      return;
+    }
+    this.proxied.trace?.step('choice');
+    const { slots } = this.submission;
+    const hasCapacity = slots === null ? undefined : (cluster: string) => slots.mayUse(cluster);
+    const target = chooseTarget(this.parts, this.#decision, this.#sender, this.#excluded, null, hasCapacity);
+    this.#choice = target.choice;
+    if (target.cluster !== null) {
+      this.#sendTo(target);
+      return;
+    }
+    const { transaction } = this.submission;
+    this.reject(transaction !== null && !target.pending ? unknownTransaction(transaction.id) : target.refusal);
+  }
+
+  /** Notes that its client gets a response as for a query that waits, which this exchange does not send. */
+  noteQueued(id: string): void {
+    this.#queryId = id;
+    this.#isQueued = true;
+  }
+
+  protected override queryId(): null {
+    return null;
+  }
+
+  #sendTo(target: Target): void {
+    const { table, chooser } = this.parts;
+    const { cluster, upstream } = target;
+    this.#target = target;
+    this.destination = cluster;
+    this.#choice = target.choice;
+    const full = this.submission.slots?.takeCluster(cluster) ?? null;
+    if (full !== null) this.#endFull(full);
+    else if (upstream === null) this.fail(new Error(`proxyTo ${cluster.proxyTo} is not an HTTP URL`), 'connecting');
+    else if (upstream.overloaded) this.reject(overloaded(cluster.name));
+    else {
+      this.#counted = chooser.countSubmission(table.current, cluster, this.#sender);
+      this.send(upstream, requestTo(this.parts, cluster, this.#outgoing, this.proxied, true));
+    }
+  }
+
+  /** The cluster has no free slot: another query took it since, or those that had one failed. */
+  #endFull(full: Refusal): void {
+    if (this.#waitAgain === null || this.#waits >= MAX_WAITS) {
+      this.reject(full);
+      return;
+    }
+    this.#waits += 1;
+    this.#target = null;
+    this.destination = nowhere;
+    this.submission.slots?.release();
+    this.#waitAgain(this, this.#excluded);
+  }
+
+  override reject(refusal: Refusal): void {
+    this.#rejection = refusal.reason;
+    super.reject(this.parts.recorder.recordRejected(refusal, this.proxied, this.submission, this.#route()));
+  }
+
+  protected override onFailure(failure: AttemptFailure): void {
+    this.#counted?.withdraw();
+    const { error, stage, reason } = failure;
+    const cluster = this.destination.name;
+    this.#attempts ??= [];
+    this.#attempts.push({ cluster, error: reason });
+    if (this.#bound !== null && stage === 'connecting' && !isOwnFault(error)) {
+      const { about, transaction } = this.submission;
+      if (about !== null && transaction === null) {
+        this.reject(unreachableOwner(about.queryId, cluster, reason));
+        return;
+      }
+      // The transaction is lost with its cluster: another one states so in the engine's words, and takes the ROLLBACK.
+      this.#bound = null;
+      this.#decision = this.submission.decision;
+    }
+    if (!this.#mayRepeat(failure)) {
+      this.parts.responses.failure(this.proxied, error, stage === 'responding');
+      return;
+    }
+    this.parts.metrics.retry(cluster);
+    if (this.#bound !== null) this.#hasRepeated = true;
+    else this.#excluded = new Map(this.#attempts.map((attempt) => [attempt.cluster, attempt.error]));
+    this.start();
+  }
+
+  /** True if nothing can run twice (docs/protocol.md#safe-retry). */
+  #mayRepeat({ error, stage }: AttemptFailure): boolean {
+    const isBound = this.#bound !== null;
+    if (!this.submission.body.complete || isOwnFault(error)) return false;
+    if (stage === 'connecting') return !isBound;
+    if (isBound && this.#hasRepeated) return false;
+    return this.parts.settings.retrySubmissions === 'untilAnswered' && stage === 'sent' && isReset(error);
+  }
+
+  protected override holds(status: number, headers: IncomingHttpHeaders): boolean {
+    if (status === 406) {
+      const { name, proxyTo } = this.destination;
+      this.parts.forwardedCheck.noteRejection(name, proxyTo);
+    }
+    if (status !== 200) return false;
+    const encoding = headers['content-encoding'];
+    this.#encoding = typeof encoding === 'string' && encoding !== 'identity' ? encoding : '';
+    return true;
+  }
+
+  protected override inspect(buffered: BufferedResponse): void {
+    const text = startText(buffered, this.#encoding);
+    const match = text === null ? 'absent' : findId(text);
+    if (match === 'incomplete' && !buffered.isWhole && buffered.size < MAX_BUFFERED_BYTES) return;
+    buffered.isDeciding = true;
+    // A follow-up could not name an id that is not plausible.
+    if (typeof match === 'string' || text === null || this.#target === null || !isPlausible(match.id)) this.release();
+    else {
+      this.#take(match.id, this.#target.cluster, text, buffered).catch((error: Error) => {
+        // The query cannot be noted, by a defect: its client gets nothing of the response.
+        this.discard();
+        if (this.isAwaited) this.parts.responses.failure(this.proxied, error, true);
+      });
+    }
+  }
+
+  /**
+   * The cluster accepted the query: notes owner, transaction and history before the client knows of it. Nothing is waited
+   * for unless it has to be stored first.
+   * @param text start of the response
+   */
+  async #take(queryId: string, cluster: ClusterEntry, text: string, reply: Readonly<BufferedResponse>): Promise<void> {
+    const { stickiness, ownership, outcomes, transactions, recorder, settings, forwardedCheck, headers } = this.parts;
+    const { proxied } = this;
+    const submission = this.submission;
+    const { name, proxyTo, uid } = cluster;
+    this.#queryId = queryId;
+    this.#counted?.confirm();
+    this.#gathered = reply;
+    const watch = new ResponseWatch(this.parts, queryId, name, 'POST', () => submission.slots?.bind(queryId, name));
+    watch.begin(200, reply.headers);
+    this.#watch = watch;
+    const claim = stickiness.claims.learn(queryId, { cluster: name, proxyTo, uid });
+    if (claim !== null) {
+      this.pauseResponse();
+      const conflict = await claim;
+      if (conflict !== null) {
+        // Nothing of the response reaches the client, who would ask the owner next.
+        ownership.conflict(name, queryId, conflict);
+        this.#replaceBy(conflictingQueryId(queryId, name, conflict.kind));
+        return;
+      }
+    }
+    // The cluster's URLs have to point to the gateway.
+    if (settings.forwardedHeadersEnabled && forwardedCheck.due(proxyTo)) {
+      forwardedCheck.noteResponse(name, proxyTo, text, headers.clientOf(proxied.request));
+    }
+    const route = this.#route();
+    outcomes.begin(queryId, recorder.factsOf(proxied, submission, route));
+    // Nearly always the next URI stands in the start of the response.
+    if (namesNext(text)) watch.noteNext();
+    if (submission.transaction !== null) transactions.noteStatement(queryId, submission.transaction.id);
+    const storing = transactions.noteResponse(queryId, reply.headers, { cluster: name, proxyTo });
+    if (storing !== null) {
+      // The transaction has its slots from now on, also if this is the last response.
+      submission.slots?.bind(queryId, name);
+      this.pauseResponse();
+      await storing;
+    }
+    // Most clients do not wait for the history.
+    if (!settings.historyBeforeResponse) this.release();
+    recorder.record(queryId, cluster, proxied, submission, route);
+    if (!settings.historyBeforeResponse) return;
+    this.pauseResponse();
+    await recorder.whenWritten(queryId);
+    this.release();
+  }
+
+  protected override release(): void {
+    const gathered = this.#gathered;
+    this.#gathered = null;
+    if (gathered !== null) {
+      for (const chunk of gathered.chunks) this.#watch?.data(chunk);
+      if (gathered.isWhole) this.#watch?.end();
+    }
+    super.release();
+  }
+
+  override onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#gathered === null) this.#watch?.data(chunk);
+    super.onResponseData(controller, chunk);
+  }
+
+  override onResponseEnd(controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
+    if (this.#gathered === null) this.#watch?.end();
+    super.onResponseEnd(controller, trailers);
+  }
+
+  #replaceBy(refusal: Refusal): void {
+    this.#queryId = null;
+    this.#gathered = null;
+    this.#watch = null;
+    this.discard();
+    if (this.isAwaited) this.reject(refusal);
+  }
+
+  protected override respondingCluster(): RespondingCluster {
+    const { cluster, fallback, steps } = this.#target as Target;
+    const admission = waitNote(this.submission);
+    return { cluster, decision: this.#decision, fallback, steps, admission, handshake: null };
+  }
+
+  protected override onEnd(how: ExchangeEnd): void {
+    // One that never got an id is no query of the cluster; without effect for all others.
+    this.#counted?.withdraw();
+    if (this.#gathered === null) this.#watch?.breakOff();
+    // One that waits keeps its place; the exchange that sends it gives the slots back.
+    if (!this.#isQueued) this.submission.slots?.release();
+    const { proxied } = this;
+    const { responses, recorder } = this.parts;
+    const status = how === 'client_gone' || how === 'cut' ? 0 : this.response.statusCode;
+    const { group, decidedBy, rule } = this.#decision;
+    proxied.trace?.note({
+      'engine_gateway.routing_group': group,
+      'engine_gateway.decided_by': decidedBy,
+      ...(rule === null ? {} : { 'engine_gateway.rule': rule }),
+      ...(this.#queryId === null ? {} : { 'engine_gateway.query_id': this.#queryId }),
+    });
+    responses.noteEnd(proxied, status, this.status, this.status === 0 ? null : (this.#target?.cluster.name ?? null));
+    const route = this.#route();
+    if (this.status >= 400) this.#queryId = recorder.recordFailed(this.status, proxied, this.submission, route);
+    const outcome = this.#isQueued ? 'queued' : this.#rejection;
+    recorder.logEnd(proxied, this.submission, route, this.#queryId, outcome, status);
+  }
+
+  #route(): SubmissionRoute {
+    const { cluster, fallback, steps } = this.#target ?? { cluster: null, fallback: false, steps: null };
+    return { decision: this.#decision, cluster, fallback, steps, attempts: this.#attempts, choice: this.#choice };
   }
 }

@@ -11,12 +11,11 @@ import { createServer as createHttpsServer, type Server as HttpsServer } from 'n
 import { isIP, type Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { GatewayError } from '../../model/errors.ts';
-import { firstHeader, isHeader } from '../../model/rawHeaders.ts';
-import { namesOneOf, parseHost, type RequestHost } from '../../model/requestHost.ts';
-import { splitTarget } from '../../routing/proxiedPaths.ts';
+import { firstHeader, isHeader, namesOneOf, parseHost, type RequestHost } from '../../model/http.ts';
+import { splitTarget } from '../../routing/statementProtocol.ts';
 import { endWith, Http1Request, hasEnded, linger } from '../bodies/requestBodies.ts';
 import type { DataPlane } from '../dataPlane.ts';
-import { respond } from '../exchanges/ownResponses.ts';
+import { respond } from '../exchanges/responses.ts';
 import type { ClientView } from '../headers/requestHeaders.ts';
 import type { TlsMaterial } from '../tls/tlsFiles.ts';
 import { ClientSession, type Http2Connections, Http2Request, Http2Response, resetStream } from './http2Connections.ts';
@@ -45,7 +44,7 @@ export interface ServerLimits {
 
 export interface GatewayServerOptions extends ServerLimits {
   /** Null: nothing is proxied. */
-  readonly dataPlane: Pick<DataPlane, 'handles' | 'handle'> | null;
+  readonly dataPlane: Pick<DataPlane, 'targetOf' | 'handle'> | null;
   /** Null: there is no API; what is not proxied is 404. */
   readonly api: RequestHandler | null;
   /** Rejects hosts that are not the gateway's; null if callers are authenticated. */
@@ -70,7 +69,8 @@ function requestHandler(options: GatewayServerOptions): RequestHandler {
       return;
     }
     openRequests.add(response);
-    noteLastResponse(request, response);
+    // The last one of the connection, over HTTP/1.1.
+    (request.socket as RespondingSocket)[lastResponse] = response;
     const fault = headFault(request, options) ?? framingFault(request);
     if (fault !== null) {
       rejectUnread(request, response, fault.status, 'text/plain; charset=utf-8', `${fault.message}\n`);
@@ -82,7 +82,8 @@ function requestHandler(options: GatewayServerOptions): RequestHandler {
       rejectUnread(request, response, unknownHost.status, 'application/json; charset=utf-8', body);
       return;
     }
-    const isProxied = dataPlane?.handles(request.url ?? '') === true;
+    const target = dataPlane?.targetOf(request.url ?? '') ?? null;
+    const isProxied = target !== null;
     const side = origins === null ? null : origins.sideOf(request);
     const isServed = isProxied
       ? origins === null || side === 'queries'
@@ -90,7 +91,7 @@ function requestHandler(options: GatewayServerOptions): RequestHandler {
     if (origins !== null && !isServed && (isProxied || api !== null)) {
       respondElsewhere(response, origins, side ?? 'unclear');
     } else if (overload.rejects(request, response, isProxied)) return;
-    else if (isProxied) dataPlane?.handle(request, response);
+    else if (isProxied) dataPlane?.handle(request, response, target);
     else if (api !== null) api(request, response);
     else respond(response, 404, [], '');
   };
@@ -269,11 +270,6 @@ interface RespondingSocket extends Socket {
   [lastResponse]?: ServerResponse | 'parser error';
 }
 
-/** Notes which response is the last one on a connection over HTTP/1.1. */
-function noteLastResponse({ socket }: IncomingMessage, response: ServerResponse): void {
-  (socket as RespondingSocket)[lastResponse] = response;
-}
-
 /** Error of a connection that Node's parser, or a time limit, aborted. */
 interface ConnectionError extends Error {
   readonly code?: string;
@@ -381,6 +377,7 @@ function rejectUnread(
   response.end(body);
 }
 
+const MAX_KNOWN_HOSTS = 1000;
 /** Longest part of a host that a message repeats. */
 const MAX_SHOWN = 100;
 
@@ -395,11 +392,16 @@ export function hostCheck(allowed: readonly string[]): (request: IncomingMessage
   const names = new Set(allowed.map((name) => name.toLowerCase()));
   const endings = [...names].filter((name) => name.startsWith('*.')).map((name) => name.slice(1));
   if (names.has('*')) return () => null;
+  const accepted = new Set<string>();
   return ({ headers }) => {
-    if (headers.host === undefined) return null;
+    if (headers.host === undefined || accepted.has(headers.host)) return null;
     const host = parseHost(headers.host)?.name.replace(/^\[|\]$/g, '') ?? headers.host;
-    if (isIP(host) !== 0 || host === 'localhost' || host.endsWith('.localhost') || names.has(host)) return null;
-    if (endings.some((ending) => host.endsWith(ending) && host.length > ending.length)) return null;
+    const isLocal = isIP(host) !== 0 || host === 'localhost' || host.endsWith('.localhost');
+    if (isLocal || names.has(host) || endings.some((ending) => host.endsWith(ending) && host.length > ending.length)) {
+      if (accepted.size >= MAX_KNOWN_HOSTS) accepted.clear();
+      accepted.add(headers.host);
+      return null;
+    }
     const quoted = JSON.stringify(host.slice(0, MAX_SHOWN));
     return new GatewayError(
       'EG_UNKNOWN_HOST',
@@ -420,8 +422,6 @@ export interface Origins {
   /** Paths of probes and metrics, which every address serves to GET and HEAD: kubelets ask by the pod's address. */
   readonly sharedPaths: ReadonlySet<string>;
 }
-
-const MAX_KNOWN_HOSTS = 1000;
 
 /**
  * Distinguishes the sides by the host that a request names: by `Host` or `:authority`, and by what trusted proxies say

@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
-import { respond } from '../exchanges/ownResponses.ts';
+import { respond } from '../exchanges/responses.ts';
 
 /** Requests of clients that are without a complete response, of all listeners; a clean stop waits for them. */
 export class OpenRequests {
@@ -17,18 +17,18 @@ export class OpenRequests {
   #draining = false;
   #onIdle: (() => void) | null = null;
 
-  get count(): number {
-    return this.#places.length - this.#free.length;
-  }
+  count = 0;
 
   /** Notes a request at its begin; its end shows by the response. */
   add(response: ServerResponse): void {
     const place = this.#free.pop() ?? this.#places.length;
     this.#places[place] = response;
+    this.count++;
     if (this.#draining) response.shouldKeepAlive = false;
     response.on('close', () => {
       this.#places[place] = null;
       this.#free.push(place);
+      this.count--;
       if (this.count === 0) this.#onIdle?.();
     });
   }

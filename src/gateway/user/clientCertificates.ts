@@ -7,7 +7,7 @@ import type { FileWatch } from '../../config/followedFiles.ts';
 import { type CertificateNames, certificateNames } from '../../model/certificateNames.ts';
 import type { Clock } from '../../model/clock.ts';
 import { growingTo } from '../../model/growingCache.ts';
-import { headerValues } from '../../model/rawHeaders.ts';
+import { headerValues } from '../../model/http.ts';
 import { plainAddress, type TrustPeer } from '../headers/requestHeaders.ts';
 import { byCertificate, type UserEvidence } from './userExtractor.ts';
 import type { MappedUser, UserMapping } from './userMapping.ts';

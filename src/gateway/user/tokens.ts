@@ -11,8 +11,15 @@ import { signatureAlgorithms } from '../../model/signatureAlgorithms.ts';
 import { withTimeLimit } from '../../model/timeLimit.ts';
 import { userAgent } from '../../model/version.ts';
 import { limitedText } from '../upstreams/upstreams.ts';
-import { type Claims, credentialsOf, missingClaim, unverifiedClaims, userName } from './credentials.ts';
-import { byTokenReview, EvidentUser } from './userExtractor.ts';
+import {
+  byTokenReview,
+  type Claims,
+  credentialsOf,
+  EvidentUser,
+  missingClaim,
+  unverifiedClaims,
+  userName,
+} from './userExtractor.ts';
 
 type Settings = GatewayConfig['requestAnalyzerConfig'];
 

@@ -14,8 +14,7 @@ import { CompileError } from '../../rules/language/source.ts';
 import { defaultRuleLimits } from '../../rules/limits.ts';
 import { JavaPattern } from '../../rules/regex/javaPattern.ts';
 import { compileTextExpression, type TextValues } from '../../rules/textExpression.ts';
-import { userName } from './credentials.ts';
-import { EvidentUser, type UserEvidence } from './userExtractor.ts';
+import { EvidentUser, type UserEvidence, userName } from './userExtractor.ts';
 
 /** The user of a name or a certificate, or the reason of a rejection: a clause for users. */
 export type MappedUser = { readonly user: string } | { readonly rejection: string };

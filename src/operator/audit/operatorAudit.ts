@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { MASK, maskUrls } from '../../config/secrets.ts';
+import { MASK, maskUrls } from '../../config/logger.ts';
 import type { ResourceOutcome } from '../../kinds/outcome.ts';
 import { API_FIELD_MANAGER, keyOf, keyOfText, keyText, type Resource, type ResourceKey } from '../../model/resource.ts';
 import { registryNameOf } from '../../model/resourceName.ts';

@@ -24,7 +24,7 @@ import {
   type ResourceStatus,
 } from '../../model/resource.ts';
 import { type AdmissionCounts, noCounts } from '../../routing/admissionCounts.ts';
-import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
+import type { RoutingTableHolder } from '../../routing/routingTable.ts';
 import type { Store } from '../../store/store.ts';
 import type { Leadership } from '../leadership/leadership.ts';
 import { annotate, FencedWrite, type ResourceSource, resourceOfStored, VersionConflict } from '../sources/source.ts';

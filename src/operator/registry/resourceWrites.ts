@@ -10,7 +10,7 @@ import { GatewayError } from '../../model/errors.ts';
 import { isRecord } from '../../model/record.ts';
 import { type Kind, keyOf, type Resource, type ResourceKey } from '../../model/resource.ts';
 import { registryNameOf, resourceNames } from '../../model/resourceName.ts';
-import type { RoutingTableHolder } from '../../routing/tableHolder.ts';
+import type { RoutingTableHolder } from '../../routing/routingTable.ts';
 import type { GrantRejection } from '../../rules/tenancy.ts';
 import type { Controller } from '../reconcile/controller.ts';
 import { writeDigest } from '../sources/resourceDigest.ts';

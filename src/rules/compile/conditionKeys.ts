@@ -1,8 +1,8 @@
 import type { ProductNames } from '../../model/names.ts';
+import { isFromBody } from '../decide/conditionIndex.ts';
 import type { Block, Expression } from '../language/ast.ts';
 import { tableKey } from '../objects/query.ts';
 import { isUser, listSource, literalText, textSource } from './requestExpressions.ts';
-import { isFromBody } from './requestValues.ts';
 
 /** A condition's precondition: one of these values of a request. */
 export interface IndexKey {

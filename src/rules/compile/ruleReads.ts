@@ -1,9 +1,9 @@
 import type { ProductNames } from '../../model/names.ts';
+import { ANALYSED, headerSource, isFromBody } from '../decide/conditionIndex.ts';
 import type { Block, Expression, Statement } from '../language/ast.ts';
 import { isPureMethod, isPureProperty, libraryClass } from '../library/library.ts';
 import type { DependsOn, MethodTable } from '../library/methodTable.ts';
 import { literalText, objectTables } from './requestExpressions.ts';
-import { ANALYSED, headerSource, isFromBody } from './requestValues.ts';
 
 /**
  * Sources of a request that the rule's texts read; null if they read anything else, or if equal values may lead to

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
-import { isList, listReader, textReader } from '../compile/requestValues.ts';
 import type { RuleDecision, RuleRequest } from '../decision.ts';
 import type { Decider } from '../tenancy.ts';
+import { isList, listReader, textReader } from './conditionIndex.ts';
 import { CompiledRuleSet } from './ruleSet.ts';
 
 /** Longer values are not cached: they rarely repeat. */

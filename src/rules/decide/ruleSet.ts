@@ -3,7 +3,6 @@ import { uncapitalized } from '../../model/choice.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { areAlike } from '../../model/record.ts';
 import { act, type CompiledRule, matches, RuleFailed } from '../compile/compiledRule.ts';
-import { textReader } from '../compile/requestValues.ts';
 import { GROUP_KEY } from '../compile/resultKeys.ts';
 import { versionOf } from '../compile/ruleVersion.ts';
 import type { RuleCondition, RuleDecision, RuleRequest, RuleSet } from '../decision.ts';
@@ -17,7 +16,7 @@ import { JavaMap } from '../values/collections.ts';
 import { describe } from '../values/describe.ts';
 import { javaText } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
-import { ConditionIndex } from './conditionIndex.ts';
+import { ConditionIndex, textReader } from './conditionIndex.ts';
 import { type RulePlace, Trace } from './trace.ts';
 
 /** `result`, with a log of the current rule's entries for the trace. */
@@ -103,6 +102,12 @@ class DecisionDraft {
   }
 }
 
+/** The decision of rules none of which is evaluated. */
+const undecided = {
+  ...{ routingGroup: null, cluster: null, rule: null, denied: null, rejected: null },
+  onUnavailable: 'fallback',
+} as const;
+
 const haveSameKeys = (a: CompiledRule, b: CompiledRule): boolean => isDeepStrictEqual(a.neededKeys, b.neededKeys);
 
 export class CompiledRuleSet implements RuleSet {
@@ -115,6 +120,8 @@ export class CompiledRuleSet implements RuleSet {
   /** Stages and tenants of the rules; null: all are in the first stage. */
   readonly #places: readonly RulePlace[] | null;
   readonly #sourceOf: ReturnType<typeof textReader>;
+  /** The result for requests for which no rule is evaluated: shared, so that its trace is written once. */
+  readonly #unasked: { readonly decision: RuleDecision; readonly hasFailed: false };
   readonly needsSender: boolean;
 
   /**
@@ -140,6 +147,8 @@ export class CompiledRuleSet implements RuleSet {
     });
     this.#places = isPlain ? null : rules.map(placeOf);
     this.needsSender = this.#places?.some(({ stage }) => stage === 1) === true;
+    const trace = new Trace(rules, this.#places, noDecider);
+    this.#unasked = { decision: { ...undecided, useHeader: options.fileFailed, trace }, hasFailed: false };
     this.#sourceOf = textReader(`header:${names.headerKey('Source')}`);
   }
 
@@ -185,14 +194,17 @@ export class CompiledRuleSet implements RuleSet {
     marked: Uint32Array,
     decider: Decider,
   ): { readonly decision: RuleDecision; readonly hasFailed: boolean } {
+    const numbers = numbersOf(marked);
+    if (numbers.length === 0 && decider === noDecider) return this.#unasked;
+    const trace = new Trace(this.#rules, this.#places, decider);
     const result = new ResultMap();
     const { names, limits, sources, recorded } = this.#options;
     const object = recorded?.objectOf(request) ?? new RequestObject(request, names);
     const state = new JavaMap();
     let e = evaluationOf(request, object, result, limits, sources, state);
-    const draft = new DecisionDraft(new Trace(this.#rules, this.#places, decider));
+    const draft = new DecisionDraft(trace);
     let current: Stage = 0;
-    for (const number of numbersOf(marked)) {
+    for (const number of numbers) {
       const { stage, tenant } = this.#places?.[number] ?? firstPlace;
       if (stage < draft.resumesAt || tenant !== (stage === 1 ? decider.tenant : null)) continue;
       if (stage !== current) {
@@ -204,7 +216,7 @@ export class CompiledRuleSet implements RuleSet {
       this.#askRule(number, request, result, e, draft);
       if (draft.resumesAt === 3) break;
     }
-    const { routingGroup, cluster, rule, denied, rejected, onUnavailable, trace, hasFailed } = draft;
+    const { routingGroup, cluster, rule, denied, rejected, onUnavailable, hasFailed } = draft;
     const useHeader = this.#options.fileFailed && rule === null;
     const decision = { routingGroup, cluster, rule, denied, rejected, onUnavailable, useHeader, trace };
     return { decision, hasFailed };

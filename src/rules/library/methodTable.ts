@@ -46,7 +46,7 @@ type Arguments<P extends readonly Parameter[]> = { [I in keyof P]: ParameterType
  * - `identity`: the result is an object that equals only itself, such as an array;
  * - `time`, `chance`;
  * - `header`: the request's header that the first argument names;
- * - `reads`: this value of the request, a source of `src/rules/compile/requestValues.ts`;
+ * - `reads`: this value of the request, a source of `src/rules/decide/conditionIndex.ts`;
  * - `request`: any other value of the request.
  */
 export type DependsOn = 'operands' | 'identity' | 'time' | 'chance' | 'header' | 'request' | { readonly reads: string };

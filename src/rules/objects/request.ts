@@ -1,5 +1,5 @@
+import { firstHeader } from '../../model/http.ts';
 import type { ProductNames } from '../../model/names.ts';
-import { firstHeader } from '../../model/rawHeaders.ts';
 import type { RuleRequest } from '../decision.ts';
 import { type Evaluation, EvaluationError } from '../evaluation.ts';
 import { long, MethodTable } from '../library/methodTable.ts';

@@ -1,6 +1,6 @@
 import type { Knex } from 'knex';
+import { cutToBytes } from '../columns.ts';
 import type { SqlDialect } from '../dialect.ts';
-import { cutToBytes } from '../historyText.ts';
 import type { QueryRecord } from '../store.ts';
 
 /**

@@ -12,7 +12,7 @@ import { ClusterTls, clusterAtOrigin } from '../../../src/gateway/tls/clusterTls
 import { type TlsFiles, TlsMetrics, watchTls } from '../../../src/gateway/tls/tlsFiles.ts';
 import type { ClusterTlsSpec } from '../../../src/kinds/engineCluster/spec.ts';
 import type { ClusterTlsMaterial } from '../../../src/routing/routingTable.ts';
-import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';
+import { RoutingTableHolder } from '../../../src/routing/routingTable.ts';
 import { certificateFolder, hasOpenssl, type TestAuthority, type TestCertificate } from '../../support/certificates.ts';
 import { capturingLogger, closeAll, closing, clusterAt, startGateway, until } from '../../support/gateway.ts';
 import { openChecks } from '../../support/healthChecks.ts';

@@ -3,7 +3,7 @@ import { afterEach, expect, test } from 'vitest';
 import { type SimulatedEngine, startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import type { HealthCheckKinds } from '../../../src/gateway/health/healthCheck.ts';
 import { HealthMonitors, type MonitorSettings } from '../../../src/gateway/health/healthMonitors.ts';
-import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';
+import { RoutingTableHolder } from '../../../src/routing/routingTable.ts';
 import { capturingLogger, closeAll, closing, clusterAt, startGateway } from '../../support/gateway.ts';
 import { defaultMonitorSettings, openChecks } from '../../support/healthChecks.ts';
 import { submit } from '../../support/statementClient.ts';

@@ -1,7 +1,7 @@
 import { createHash, createHmac, randomUUID } from 'node:crypto';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { HandshakeCookieOptions } from '../../../src/gateway/pages/handshakeCookies.ts';
-import { clusterKey } from '../../../src/routing/clusterKey.ts';
+import { clusterKey } from '../../../src/routing/statementProtocol.ts';
 import { freePort } from '../../support/freePort.ts';
 import { closeAll, clusterAt, startGateway, startServer, type TestGatewayOptions } from '../../support/gateway.ts';
 import { type RawResponse, send } from '../../support/rawHttp.ts';

@@ -5,7 +5,7 @@ import { routingReadinessOf } from '../../../src/gateway/health/clusterChanges.t
 import { HealthMonitors, type MonitorSettings } from '../../../src/gateway/health/healthMonitors.ts';
 import { systemClock } from '../../../src/model/clock.ts';
 import type { RoutableCluster } from '../../../src/routing/routingTable.ts';
-import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';
+import { RoutingTableHolder } from '../../../src/routing/routingTable.ts';
 import { freePort } from '../../support/freePort.ts';
 import { capturingLogger, closeAll, closing, clusterAt, startServer, until } from '../../support/gateway.ts';
 import { defaultMonitorSettings, openChecks } from '../../support/healthChecks.ts';

@@ -1,11 +1,11 @@
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { RequestAnalyzer } from '../../../src/gateway/analysis/requestAnalyzer.ts';
 import { RunningQueries } from '../../../src/gateway/ownership/runningQueries.ts';
+import type { RequestAnalyzer } from '../../../src/gateway/proxiedRequest.ts';
 import { systemClock } from '../../../src/model/clock.ts';
 import { productNames } from '../../../src/model/names.ts';
-import { clusterKey } from '../../../src/routing/clusterKey.ts';
 import { neverChecked } from '../../../src/routing/routingTable.ts';
+import { clusterKey } from '../../../src/routing/statementProtocol.ts';
 import type { QueryProperties } from '../../../src/sql/queryProperties.ts';
 import type { KnexStore } from '../../../src/store/openStore.ts';
 import { headerUserAnalyzer } from '../../support/defaults.ts';

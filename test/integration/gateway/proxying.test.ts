@@ -5,7 +5,7 @@ import { buffer } from 'node:stream/consumers';
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { RE2JS } from 're2js';
 import { afterEach, describe, expect, test } from 'vitest';
-import { headerValues } from '../../../src/model/rawHeaders.ts';
+import { headerValues } from '../../../src/model/http.ts';
 import { startFloodingServer } from '../../support/floodingServer.ts';
 import { freePort } from '../../support/freePort.ts';
 import {

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
-import type { RequestAnalyzer } from '../../../src/gateway/analysis/requestAnalyzer.ts';
+import type { RequestAnalyzer } from '../../../src/gateway/proxiedRequest.ts';
 import { QueueKey } from '../../../src/gateway/queue/queueKey.ts';
-import { firstHeader } from '../../../src/model/rawHeaders.ts';
+import { firstHeader } from '../../../src/model/http.ts';
 import type { KnexStore } from '../../../src/store/openStore.ts';
 import { CountingAdmission } from '../../support/countingAdmission.ts';
 import { freePort } from '../../support/freePort.ts';

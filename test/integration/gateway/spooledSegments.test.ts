@@ -2,7 +2,7 @@ import { pino } from 'pino';
 import { afterEach, describe, expect, test } from 'vitest';
 import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import { systemClock } from '../../../src/model/clock.ts';
-import { clusterKey } from '../../../src/routing/clusterKey.ts';
+import { clusterKey } from '../../../src/routing/statementProtocol.ts';
 import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
 import { sqlite } from '../../support/databases.ts';
 import { closeAll, closing, clusterAt, startGateway, startServer } from '../../support/gateway.ts';

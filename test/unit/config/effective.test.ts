@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { effectiveYaml } from '../../../src/config/effective.ts';
 import { configFields, type GatewayConfig } from '../../../src/config/gatewayConfig.ts';
 import { parseConfig } from '../../../src/config/loadConfig.ts';
-import { maskUrls, secretKeys } from '../../../src/config/secrets.ts';
+import { maskUrls } from '../../../src/config/logger.ts';
 
 type FieldSchema = typeof configFields;
 
@@ -37,6 +37,15 @@ test('secrets are masked', () => {
   expect(text).toContain('password: "***"');
   expect(text).toContain('jdbc:mysql://***@db/g?password=***');
 });
+
+/** Paths of all keys that are secrets, e.g. `dataStore.password`, `presetUsers.{name}.password`. */
+function secretKeys(schema: FieldSchema = configFields, path = ''): readonly string[] {
+  if (schema.secret === true) return [path];
+  const inner = Object.entries(schema.properties ?? {}).flatMap(([name, child]) =>
+    secretKeys(child, path === '' ? name : `${path}.${name}`),
+  );
+  return schema.items === undefined ? inner : [...inner, ...secretKeys(schema.items, `${path}.{name}`)];
+}
 
 test('the list of secret keys', () => expect(secretKeys()).toMatchSnapshot());
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { namesOneOf, parseHost } from '../../../src/model/requestHost.ts';
+import { namesOneOf, parseHost } from '../../../src/model/http.ts';
 
 test.each([
   ['admin.example', 'admin.example', null],

@@ -1,17 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { GroupPolicy } from '../../../src/routing/admissionPolicy.ts';
-import {
-  type ChoiceStep,
-  chooseCluster,
-  explainNoCluster,
-  type PickCluster,
-  stepsText,
-} from '../../../src/routing/clusterChoice.ts';
+import { chooseCluster, type PickCluster } from '../../../src/routing/clusterChooser.ts';
 import { explainRouting } from '../../../src/routing/explanation.ts';
-import type { GroupDecision } from '../../../src/routing/groupDecision.ts';
-import { neverChecked, type RoutingTable } from '../../../src/routing/routingTable.ts';
-import { RoutingTableHolder } from '../../../src/routing/tableHolder.ts';
+import type { GroupDecision } from '../../../src/routing/groupRouter.ts';
+import { neverChecked, type RoutingTable, RoutingTableHolder } from '../../../src/routing/routingTable.ts';
+import { type ChoiceStep, explainNoCluster, stepsText } from '../../../src/routing/storedDecision.ts';
 import { noTrace } from '../../../src/rules/decision.ts';
 import { groupPolicy, groupsOf } from '../../support/groupPolicy.ts';
 import { clusterAt } from '../../support/routableCluster.ts';

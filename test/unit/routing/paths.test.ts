@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { RE2JS } from 're2js';
 import { expect, test } from 'vitest';
-import { hasDotSegments, ProxiedPaths, splitTarget } from '../../../src/routing/proxiedPaths.ts';
+import { hasDotSegments, ProxiedPaths, splitTarget } from '../../../src/routing/statementProtocol.ts';
 
 const paths = new ProxiedPaths({
   additionalStatementPaths: ['/api/sql/'],

@@ -1,7 +1,11 @@
 import { RE2JS } from 're2js';
 import { expect, test } from 'vitest';
-import { ProxiedPaths, splitTarget } from '../../../src/routing/proxiedPaths.ts';
-import { coordinatorSuffix, recognizeQueryId } from '../../../src/routing/queryId.ts';
+import {
+  coordinatorSuffix,
+  ProxiedPaths,
+  recognizeQueryId,
+  splitTarget,
+} from '../../../src/routing/statementProtocol.ts';
 
 const paths = new ProxiedPaths({
   additionalStatementPaths: ['/ui/api/insights/statement', '/custom/statement/'],

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { membershipOf } from '../../../src/gateway/analysis/requestAnalyzer.ts';
 import type { RoutingRuleSpec } from '../../../src/kinds/routingRule/spec.ts';
+import { membershipOf } from '../../../src/model/membership.ts';
 import { MemoizedRuleSet } from '../../../src/rules/decide/memoizedRuleSet.ts';
+import { readTrace, type StoredTrace } from '../../../src/rules/decide/trace.ts';
 import type { RuleRequest, RuleSet } from '../../../src/rules/decision.ts';
 import { systemSources } from '../../../src/rules/evaluation.ts';
 import type { RuleCompiler } from '../../../src/rules/ruleCompiler.ts';
-import { readTrace, type StoredTrace } from '../../../src/rules/storedTrace.ts';
 import type { QueryProperties } from '../../../src/sql/queryProperties.ts';
 import { defaultRuleCompiler, resourceRule } from '../../support/resourceRules.ts';
 import { sampleRequest } from '../../support/ruleAttempt.ts';

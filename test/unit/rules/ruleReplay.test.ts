@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { RoutingRuleSpec } from '../../../src/kinds/routingRule/spec.ts';
 import { productNames } from '../../../src/model/names.ts';
-import { headerName } from '../../../src/rules/compile/requestValues.ts';
+import { headerName } from '../../../src/rules/decide/conditionIndex.ts';
 import type { RuleDecision, RuleRequest } from '../../../src/rules/decision.ts';
 import type { EditedRules, RecordedRequest, RuleEdit } from '../../../src/rules/replay/recordedRequest.ts';
 import { RuleReplay } from '../../../src/rules/replay/ruleReplay.ts';

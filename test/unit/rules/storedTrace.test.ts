@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { readTrace, type StoredTrace, storedTrace } from '../../../src/rules/decide/trace.ts';
 import type { RuleTrace } from '../../../src/rules/decision.ts';
-import { readTrace, type StoredTrace, storedTrace } from '../../../src/rules/storedTrace.ts';
 
 const rule = fc.record({
   rule: fc.string(),

@@ -5,16 +5,15 @@ import { followFiles } from '../../../config/followedFiles.ts';
 import type { GatewayConfig } from '../../../config/gatewayConfig.ts';
 import type { Clock } from '../../../model/clock.ts';
 import { GatewayError } from '../../../model/errors.ts';
+import { headerValues, type RawHeaders } from '../../../model/http.ts';
 import type { GroupSourceName, Membership, SourceGroups } from '../../../model/membership.ts';
+import { membershipOf } from '../../../model/membership.ts';
 import type { ProductNames } from '../../../model/names.ts';
-import { headerValues, type RawHeaders } from '../../../model/rawHeaders.ts';
 import type { RequestUser } from '../../../model/requestUser.ts';
 import { inTime, within } from '../../../model/timeLimit.ts';
-import { membershipOf } from '../../analysis/requestAnalyzer.ts';
 import { plainAddress, type TrustPeer } from '../../headers/requestHeaders.ts';
-import { type Claims, claimOf, userName } from '../credentials.ts';
 import type { UserNamespace } from '../tokens.ts';
-import { EvidentUser, type UserEvidence, type UserSource } from '../userExtractor.ts';
+import { type Claims, claimOf, EvidentUser, type UserEvidence, type UserSource, userName } from '../userExtractor.ts';
 import { certificateValues, type MappedUsers } from '../userMapping.ts';
 
 export interface Asker {

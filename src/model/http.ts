@@ -1,0 +1,192 @@
+import { isIP } from 'node:net';
+
+/** Header lines as Node's `rawHeaders`: name, value, name, value, … in order of arrival. */
+export type RawHeaders = readonly string[];
+
+/**
+ * True if a header line has the given name, ignoring case (RFC 9110 §5.1). Compares lengths first, and creates no
+ * lower-case text: a request has about ten lines, and a dozen headers are looked up in it.
+ * @param key name in lower case
+ */
+export function isHeader(name: string, key: string): boolean {
+  if (name.length !== key.length) return false;
+  for (let index = name.length - 1; index >= 0; index -= 1) {
+    const unit = name.charCodeAt(index);
+    const expected = key.charCodeAt(index);
+    if (unit !== expected && (unit < 65 || unit > 90 || unit + 32 !== expected)) return false;
+  }
+  return true;
+}
+
+/**
+ * Value of a header's first line. `request.headers` has the first, the last or all joined, depending on the name.
+ * @param key name in lower case
+ */
+export function firstHeader(headers: RawHeaders, key: string): string | undefined {
+  for (let index = 0; index < headers.length; index += 2) {
+    if (isHeader(headers[index] as string, key)) return headers[index + 1];
+  }
+  return undefined;
+}
+
+/**
+ * Values of a header's lines.
+ * @param key name in lower case
+ */
+export function headerValues(headers: RawHeaders, key: string): readonly string[] {
+  let values: string[] | null = null;
+  for (let index = 0; index + 1 < headers.length; index += 2) {
+    if (!isHeader(headers[index] as string, key)) continue;
+    values ??= [];
+    values.push(headers[index + 1] as string);
+  }
+  return values ?? noValues;
+}
+const noValues: readonly string[] = [];
+
+/** Value of a header, of several lines joined with commas; null if missing. */
+export function headerValue(headers: RawHeaders, key: string): string | null {
+  let joined: string | null = null;
+  for (let index = 0; index + 1 < headers.length; index += 2) {
+    if (!isHeader(headers[index] as string, key)) continue;
+    joined = joined === null ? (headers[index + 1] as string) : `${joined},${headers[index + 1]}`;
+  }
+  return joined;
+}
+
+/** A host in `Host` (RFC 9110 §7.2) and `:authority` (RFC 9113 §8.3.1). */
+export interface RequestHost {
+  /** Name or IPv4 address in lower case without a trailing dot, or an IPv6 address in its short form in brackets. */
+  readonly name: string;
+  /** Null: the default port of the scheme. */
+  readonly port: number | null;
+}
+
+const form = /^(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,252}[A-Za-z0-9_])?\.?)(?::(\d{0,5}))?$/;
+
+/**
+ * Parses a host with an optional port, strictly: anything that a browser would not send, such as user info, white space
+ * or an IPv4 address in another form than four decimal numbers, is null.
+ */
+export function parseHost(text: string): RequestHost | null {
+  const match = form.exec(text);
+  const host = match?.[1];
+  if (host === undefined) return null;
+  const name = host.startsWith('[') ? shortIpv6(host) : nameOf(host);
+  const port = match?.[2] === undefined || match[2] === '' ? null : Number(match[2]);
+  return name === null || (port !== null && (port < 1 || port > 65_535)) ? null : { name, port };
+}
+
+/**
+ * True if a request names one of the hosts.
+ * @param hosts one without a port stands for every port
+ * @param host without a port, both default ports match: a proxy in front may terminate TLS without reporting it
+ */
+export function namesOneOf(hosts: readonly RequestHost[], host: RequestHost): boolean {
+  return hosts.some(({ name, port }) => {
+    if (name !== host.name) return false;
+    return port === null || (host.port === null ? port === 80 || port === 443 : port === host.port);
+  });
+}
+
+function nameOf(host: string): string | null {
+  const name = (host.endsWith('.') ? host.slice(0, -1) : host).toLowerCase();
+  if (name.length > 253 || name.split('.').some((label) => label === '' || label.length > 63)) return null;
+  // A numeric last label makes it an IPv4 address (WHATWG URL, "ends in a number").
+  const last = name.slice(name.lastIndexOf('.') + 1);
+  return /^(?:\d+|0x[0-9a-f]*)$/.test(last) && isIP(name) !== 4 ? null : name;
+}
+
+function shortIpv6(literal: string): string | null {
+  return isIP(literal.slice(1, -1)) === 6 ? (URL.parse(`http://${literal}/`)?.hostname ?? null) : null;
+}
+
+/**
+ * Value of the first cookie with a name in Cookie headers (RFC 6265 §4.2), without quotes.
+ * @param name the name, or a test of names
+ * @returns null if missing
+ */
+export function cookieValue(lines: readonly string[], name: string | ((cookie: string) => boolean)): string | null {
+  const isMeant = typeof name === 'string' ? (cookie: string) => cookie === name : name;
+  for (const line of lines) {
+    // A client may send hundreds of thousands of pairs: most lines are skipped, and none is split to a list.
+    if (typeof name === 'string' && !line.includes(name)) continue;
+    for (let start = 0, end = 0; start < line.length; start = end + 1) {
+      const semicolon = line.indexOf(';', start);
+      end = semicolon < 0 ? line.length : semicolon;
+      const pair = line.slice(start, end);
+      const equals = pair.indexOf('=');
+      if (equals < 0 || !isMeant(pair.slice(0, equals).trim())) continue;
+      const value = pair.slice(equals + 1).trim();
+      return value.length > 1 && value.startsWith('"') && value.endsWith('"') ? value.slice(1, -1) : value;
+    }
+  }
+  return null;
+}
+
+/**
+ * Removes cookies from a `Cookie` header's value: the gateway's cookies are not forwarded. Returns a value without them
+ * unchanged; the pairs are not split to a list, as a client may send hundreds of thousands.
+ * @returns the remaining pairs; may be empty
+ */
+export function withoutCookies(value: string, names: ReadonlySet<string>): string {
+  if (!holdsOneOf(value, names)) return value;
+  let rest = '';
+  let from = 0;
+  for (let start = 0; start < value.length; ) {
+    const semicolon = value.indexOf(';', start);
+    const end = semicolon < 0 ? value.length : semicolon;
+    const pair = value.slice(start, end);
+    const equals = pair.indexOf('=');
+    if (names.has((equals < 0 ? pair : pair.slice(0, equals)).trim())) {
+      rest += value.slice(from, start);
+      from = end + 1;
+    }
+    start = end + 1;
+  }
+  return (rest + value.slice(from)).trim().replace(/;$/, '');
+}
+
+function holdsOneOf(value: string, names: ReadonlySet<string>): boolean {
+  for (const name of names) if (value.includes(name)) return true;
+  return false;
+}
+
+/** Names of the gateway's cookies, in lower case and without the prefixes `__Host-` and `__Secure-`. */
+export interface OwnCookieNames {
+  readonly names: ReadonlySet<string>;
+  /** Prefixes of names, such as that of OAuth2 login cookies. */
+  readonly prefixes: readonly string[];
+}
+
+/**
+ * Creates the names for rejecting `Set-Cookie` headers of clusters.
+ * @param names as they are set, with or without `__Host-` or `__Secure-`
+ * @param prefixes prefixes of further names
+ */
+export function ownCookieNames(names: readonly string[], prefixes: readonly string[]): OwnCookieNames {
+  return { names: new Set(names.map(plainName)), prefixes: prefixes.map(plainName) };
+}
+
+/**
+ * Characters that a lenient parser may skip in and around a name; matched individually, so that long lines take linear
+ * time.
+ */
+const skipped = /[\s"']/g;
+
+/**
+ * True if a `Set-Cookie` line would set, replace or delete one of the gateway's cookies. Parses the name as leniently
+ * as any client could: in any letter case, under either prefix, quoted, and as the value of a cookie without a name,
+ * which browsers send unchanged (RFC 6265bis §5.7, §5.8.3).
+ */
+export function setsOwnCookie(line: string, own: OwnCookieNames): boolean {
+  const semicolon = line.indexOf(';');
+  const pair = (semicolon < 0 ? line : line.slice(0, semicolon)).replace(skipped, '').replace(/^=+/, '');
+  const equals = pair.indexOf('=');
+  const name = plainName(equals < 0 ? pair : pair.slice(0, equals));
+  return own.names.has(name) || own.prefixes.some((prefix) => name.startsWith(prefix));
+}
+
+function plainName(name: string): string {
+  return name.toLowerCase().replace(/^(?:__(?:host|secure|http|host-http)-)+/, '');
+}
