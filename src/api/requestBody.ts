@@ -49,8 +49,8 @@ function tooLarge(limit: number): GatewayError {
 const BOUNDS = { values: 5_000, depth: 100 };
 
 /**
- * The JSON value of a request whose body was read as bytes. Stricter than `JSON.parse`: UTF-8 must be right, every
- * string must be storable as UTF-8, and no object may name a key twice (RFC 8259 §4 leaves open which one wins).
+ * The JSON value of a request whose body was read as bytes. UTF-8 must be right, every
+ * string must be storable as UTF-8, and no object may name a key twice.
  * @param type `any`: what Content-Type states is ignored, for families whose callers never sent the right one
  * @throws GatewayError EG_MEDIA_TYPE for another Content-Type (absent means JSON), EG_MALFORMED for the rest
  */

@@ -4,7 +4,6 @@ import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import type { Clock, Random } from '../model/clock.ts';
-import { ownCookieNames } from '../model/http.ts';
 import type { ProductNames } from '../model/names.ts';
 import type { RequestUser } from '../model/requestUser.ts';
 import { type ChoiceSettings, ClusterChooser } from '../routing/clusterChooser.ts';
@@ -28,6 +27,7 @@ import { QueryRecorder } from './exchanges/queryRecorder.ts';
 import { type GatewayResponses, OwnResponses, RefusalIds, ResponseHeaders, respond } from './exchanges/responses.ts';
 import type { ForwardedHeadersObservation } from './exchanges/responseWatch.ts';
 import { ForwardedCheck } from './exchanges/responseWatch.ts';
+import { ownCookieNames } from './headers/cookies.ts';
 import { ProtocolHeaders, RequestHeaders, type TrustPeer } from './headers/requestHeaders.ts';
 import type { HealthMonitors } from './health/healthMonitors.ts';
 import { DataPlaneMetrics } from './metrics/dataPlaneMetrics.ts';
@@ -262,7 +262,6 @@ export class DataPlane {
   readonly #requests: ClusterRequests;
   /** Null if submissions that wait are not kept. */
   readonly #queue: QueueParts | null;
-  /** Once true it stays so. */
   #isLoaded = false;
   #timers: NodeJS.Timeout[] = [];
   #queueStop: Promise<void> | null = null;

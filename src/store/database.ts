@@ -32,7 +32,7 @@ export const defaultLimits: DatabaseLimits = {
 };
 
 /** Time that a transaction that met a conflict (deadlock, SQLite busy) is repeated. */
-const CONFLICT_PATIENCE_MS = 5000;
+const PATIENCE_MS = 5000;
 /** The same for a migration, during which another process may hold SQLite's lock for long. */
 const MIGRATION_PATIENCE_MS = 120_000;
 
@@ -96,17 +96,14 @@ export class Database {
   }
 }
 
-async function repeatConflicts<T>(
-  work: (knex: Knex) => PromiseLike<T>,
-  knex: Knex,
-  patienceMs = CONFLICT_PATIENCE_MS): Promise<T> {
+async function repeatConflicts<T>(work: (knex: Knex) => PromiseLike<T>, knex: Knex, limit = PATIENCE_MS): Promise<T> {
   const start = performance.now();
   for (let attempt = 1; ; attempt++) {
     try {
       return await work(knex);
     } catch (error) {
       const conflict = !(error instanceof Error && error.name === 'GatewayError') && databaseFailure(error).kind;
-      if (conflict !== 'transient' || performance.now() - start > patienceMs) throw storeError(error);
+      if (conflict !== 'transient' || performance.now() - start > limit) throw storeError(error);
       await sleep(Math.random() * Math.min(20 * attempt, 200));
     }
   }

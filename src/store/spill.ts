@@ -31,7 +31,6 @@ export class Spill<R> {
   private readonly isRecord: (value: unknown) => value is R;
   private directory: string | null = null;
   private lock: DatabaseSync | null = null;
-  /** Oldest first. */
   files: SpillFile[] = [];
   private sequence = 0;
 

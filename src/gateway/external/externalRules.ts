@@ -5,7 +5,6 @@ import type { GatewayConfig } from '../../config/gatewayConfig.ts';
 import type { HttpClientSettings } from '../../config/httpClient.ts';
 import type { Clock } from '../../model/clock.ts';
 import { durationText } from '../../model/durationText.ts';
-import { withoutCookies } from '../../model/http.ts';
 import { exceededBound } from '../../model/jsonShape.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { isRecord } from '../../model/record.ts';
@@ -15,6 +14,7 @@ import type { ExternalResponse, ExternalRules } from '../../routing/groupRouter.
 import type { RuleRequest } from '../../rules/decision.ts';
 import { parametersOf } from '../../rules/requestParameters.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
+import { withoutCookies } from '../headers/cookies.ts';
 import { hopByHop } from '../headers/requestHeaders.ts';
 import type { ClusterTls } from '../tls/clusterTls.ts';
 

@@ -1,7 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import { BlockList, isIP, type Socket } from 'node:net';
-import { cookieValue, firstHeader, headerValues, isHeader, withoutCookies } from '../../model/http.ts';
+import { firstHeader, headerValues, isHeader } from '../../model/http.ts';
 import type { ProductNames } from '../../model/names.ts';
+import { cookieValue, withoutCookies } from './cookies.ts';
 
 export type TrustPeer = (address: string) => boolean;
 

@@ -342,15 +342,10 @@ export class SubmissionExchange extends Exchange {
   readonly #sender: PickRequest;
 
   /** @param waitAgain where it may wait when all clusters that could take it are full; null: it is rejected then */
-  constructor(
-    parts: ExchangeParts,
-    proxied: ProxiedRequest,
-    submission: Submission,
-    waitAgain: WaitAgain | null = null,
-  ) {
+  constructor(parts: ExchangeParts, proxied: ProxiedRequest, submission: Submission, waitAgain?: WaitAgain) {
     super(parts, proxied);
     this.submission = submission;
-    this.#waitAgain = waitAgain;
+    this.#waitAgain = waitAgain ?? null;
     this.#sender = { user: submission.user.user, headers: proxied.request.rawHeaders };
     const { body, decision, about, transaction } = submission;
     const began = transaction?.cluster ?? null;

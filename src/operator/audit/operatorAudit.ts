@@ -23,7 +23,7 @@ const RETRY_MS = 2_000;
 const SETTLE_MS = 3_000;
 /** Longest time for which it waits if it changes again and again, and for which a change in the name of REST waits. */
 const MAX_SETTLE_MS = 10_000;
-/** Tolerated difference between clocks of replicas. */
+/** Tolerated difference of clocks of replicas. */
 const SKEW_MS = 60_000;
 
 const MAX_CHARACTERS = 16_384;

@@ -102,12 +102,6 @@ class DecisionDraft {
   }
 }
 
-/** The decision of rules none of which is evaluated. */
-const undecided = {
-  ...{ routingGroup: null, cluster: null, rule: null, denied: null, rejected: null },
-  onUnavailable: 'fallback',
-} as const;
-
 const haveSameKeys = (a: CompiledRule, b: CompiledRule): boolean => isDeepStrictEqual(a.neededKeys, b.neededKeys);
 
 export class CompiledRuleSet implements RuleSet {
@@ -120,8 +114,7 @@ export class CompiledRuleSet implements RuleSet {
   /** Stages and tenants of the rules; null: all are in the first stage. */
   readonly #places: readonly RulePlace[] | null;
   readonly #sourceOf: ReturnType<typeof textReader>;
-  /** The result for requests for which no rule is evaluated: shared, so that its trace is written once. */
-  readonly #unasked: { readonly decision: RuleDecision; readonly hasFailed: false };
+  #unasked: ReturnType<CompiledRuleSet['ask']> | null = null;
   readonly needsSender: boolean;
 
   /**
@@ -147,8 +140,6 @@ export class CompiledRuleSet implements RuleSet {
     });
     this.#places = isPlain ? null : rules.map(placeOf);
     this.needsSender = this.#places?.some(({ stage }) => stage === 1) === true;
-    const trace = new Trace(rules, this.#places, noDecider);
-    this.#unasked = { decision: { ...undecided, useHeader: options.fileFailed, trace }, hasFailed: false };
     this.#sourceOf = textReader(`header:${names.headerKey('Source')}`);
   }
 
@@ -195,7 +186,8 @@ export class CompiledRuleSet implements RuleSet {
     decider: Decider,
   ): { readonly decision: RuleDecision; readonly hasFailed: boolean } {
     const numbers = numbersOf(marked);
-    if (numbers.length === 0 && decider === noDecider) return this.#unasked;
+    const isUnasked = numbers.length === 0 && decider === noDecider;
+    if (isUnasked && this.#unasked !== null) return this.#unasked;
     const trace = new Trace(this.#rules, this.#places, decider);
     const result = new ResultMap();
     const { names, limits, sources, recorded } = this.#options;
@@ -205,7 +197,7 @@ export class CompiledRuleSet implements RuleSet {
     const draft = new DecisionDraft(trace);
     let current: Stage = 0;
     for (const number of numbers) {
-      const { stage, tenant } = this.#places?.[number] ?? firstPlace;
+      const { stage = 0, tenant = null } = this.#places?.[number] ?? {};
       if (stage < draft.resumesAt || tenant !== (stage === 1 ? decider.tenant : null)) continue;
       if (stage !== current) {
         // Tenants have a separate state and separate budgets, so that they do not affect rules of the platform.
@@ -219,6 +211,7 @@ export class CompiledRuleSet implements RuleSet {
     const { routingGroup, cluster, rule, denied, rejected, onUnavailable, hasFailed } = draft;
     const useHeader = this.#options.fileFailed && rule === null;
     const decision = { routingGroup, cluster, rule, denied, rejected, onUnavailable, useHeader, trace };
+    if (isUnasked) this.#unasked = { decision, hasFailed };
     return { decision, hasFailed };
   }
 
@@ -350,8 +343,6 @@ export class CompiledRuleSet implements RuleSet {
   }
 }
 
-const firstPlace: RulePlace = { stage: 0, tenant: null };
-
 /** Maximum length of a group name from a rule, in UTF-16 units: it goes into headers, logs and the history. */
 const MAX_GROUP_LENGTH = 1024;
 
@@ -382,7 +373,6 @@ export function evaluationOf(
   return new Evaluation(objects, limits, sources);
 }
 
-/** Numbers of marked rules, ascending. */
 export function numbersOf(marked: Uint32Array): readonly number[] {
   const numbers: number[] = [];
   for (let word = 0; word < marked.length; word += 1) {

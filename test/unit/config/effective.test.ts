@@ -38,15 +38,11 @@ test('secrets are masked', () => {
   expect(text).toContain('jdbc:mysql://***@db/g?password=***');
 });
 
-/** Paths of all keys that are secrets, e.g. `dataStore.password`, `presetUsers.{name}.password`. */
 function secretKeys(schema: FieldSchema = configFields, path = ''): readonly string[] {
   if (schema.secret === true) return [path];
-  const inner = Object.entries(schema.properties ?? {}).flatMap(([name, child]) =>
-    secretKeys(child, path === '' ? name : `${path}.${name}`),
-  );
-  return schema.items === undefined ? inner : [...inner, ...secretKeys(schema.items, `${path}.{name}`)];
+  const children = { ...schema.properties, ...(schema.items && { '{name}': schema.items }) };
+  return Object.entries(children).flatMap(([name, child]) => secretKeys(child, path === '' ? name : `${path}.${name}`));
 }
-
 test('the list of secret keys', () => expect(secretKeys()).toMatchSnapshot());
 
 test('every key that sounds like a secret is one', () => {
