@@ -11,7 +11,8 @@ export interface LimitedGateways {
   readonly directory: string;
   readonly cluster: string;
   readonly dataStore: { readonly jdbcUrl: string; readonly user?: string; readonly password?: string };
-  readonly maxRunning: number;
+  /** Null: the group has no limit. */
+  readonly maxRunning: number | null;
   /** `queue.hold` */
   readonly hold: string;
   readonly count: number;
@@ -31,7 +32,7 @@ export async function startLimitedGateways(options: LimitedGateways): Promise<re
     resources,
     manifest('EngineCluster', 'stub', { proxyTo: cluster, routingGroup: 'adhoc' }),
     manifest('RoutingGroup', 'adhoc', {
-      maxRunningQueries: maxRunning,
+      ...(maxRunning === null ? {} : { maxRunningQueries: maxRunning }),
       queue: { hold, maxWait: '30m', maxQueuedQueries: 20_000 },
     }),
     ...more,
