@@ -100,6 +100,7 @@ export async function openStorage(context: GatewayContext) {
   const store = await openStoreWaiting({
     ...databaseSettings(config),
     runMigrations: config.dataStore.runMigrationsEnabled,
+    limits: { maxConnections: config.dataStore.maxConnections },
     logger,
   });
   onClose(() => store.close());

@@ -15,6 +15,10 @@ export const dataStore = section('The database that holds the registry, the quer
     { default: 720, range: [-1_000_000, 1_000_000] },
   ),
   runMigrationsEnabled: flag('Whether missing tables and columns are made at start.', { default: true }),
+  maxConnections: integer('Connections of this replica to a database server at most; SQLite has one.', {
+    default: 10,
+    range: [2, 1000],
+  }),
 });
 
 const inMemory = 'routing reads its table from memory, whatever the database does';
