@@ -33,6 +33,9 @@ const jsonFields = ['spec', 'labels', 'annotations', 'status', 'row'] as const;
 /** `annotations` of the mark that a deletion through the gateway leaves. */
 const DELETED_BY_API = JSON.stringify({ 'enginegateway.dev/deleted-by': 'api' });
 
+/** Columns of a removed resource, which stays for a day so that all replicas see the removal. */
+const REMOVAL = { backend_name: null, backend_row: null, spec: '{}', status: null, annotations: '{}' };
+
 /** Name of the row of `eg_marks` that counts confirmations of losses. */
 const CONFIRMATIONS = 'deletions';
 
@@ -59,6 +62,11 @@ function fromRow(row: Row): StoredResource {
   return Object.fromEntries([...plain, ...json]) as unknown as StoredResource;
 }
 
+export interface ResourceChanges {
+  readonly stored: readonly StoredResource[];
+  readonly removed: readonly ResourceKey[];
+}
+
 /** `eg_resources` and the rows of `gateway_backend` that its resources give (docs/decisions/0005-guarded-projection.md). */
 export class ResourceRepository {
   private readonly database: Database;
@@ -79,6 +87,21 @@ export class ResourceRepository {
         if (turns.isOver) await turns.next();
       }
       return resources;
+    });
+  }
+
+  /**
+   * Resources that changed between two marks, and those that were removed.
+   * @returns null if a program that notes no marks in rows has written since: all have to be read
+   */
+  changes(since: string, until: string): Promise<ResourceChanges | null> {
+    return this.database.run(async (knex) => {
+      const rows: Row[] = await knex('eg_resources').where('changed', '>', Number(since));
+      if (!rows.some(({ changed }) => Number(changed) >= Number(until))) return null;
+      return {
+        stored: rows.filter((row) => row.deleted_at === null).map(fromRow),
+        removed: rows.filter((row) => row.deleted_at !== null).map(fromRow),
+      };
     });
   }
 
@@ -143,7 +166,7 @@ export class ResourceRepository {
         // Who writes the spec may have read an older status than there is.
         status: isNew ? edited.status : before.status,
       };
-      await putResources(trx, [written]);
+      await putResources(trx, [written], mark + 1);
       if (before?.row != null && before.row.name !== written.row?.name) await dropRow(trx, before.row.name);
       if (written.row !== null && !isDeepStrictEqual(written.row, present)) await putRows(trx, [written.row]);
       await setMark(trx, mark + 1);
@@ -163,7 +186,7 @@ export class ResourceRepository {
       const current = await live.clone().first('status');
       if (current === undefined) return 'gone';
       if (current.status === textOf(status)) return 'written';
-      await live.update({ status: textOf(status) });
+      await live.update({ status: textOf(status), changed: mark + 1 });
       await setMark(trx, mark + 1);
       return 'written';
     });
@@ -176,11 +199,11 @@ export class ResourceRepository {
       if (current === undefined || current.deleted_at !== null) return false;
       if (only.uid !== undefined && current.uid !== only.uid) return false;
       if (only.resourceVersion !== undefined && current.resource_version !== only.resourceVersion) return false;
-      const deletion = { backend_name: null, backend_row: null, spec: '{}', status: null, annotations: DELETED_BY_API };
+      const deletion = { ...REMOVAL, annotations: DELETED_BY_API };
       const now = await this.database.time(trx);
       await trx('eg_resources')
         .where(keyColumns(key))
-        .update({ ...deletion, deleted_at: now });
+        .update({ ...deletion, deleted_at: now, changed: mark + 1 });
       if (current.backend_name !== null) await dropRow(trx, String(current.backend_name));
       await setMark(trx, mark + 1);
       return true;
@@ -195,7 +218,8 @@ export class ResourceRepository {
       if (current === undefined || current.deleted_at !== null || current.backend_name === null) return null;
       const present = await this.presentRows(trx, [String(current.backend_name)]);
       if (present.length > 0) return null;
-      await trx('eg_resources').where(keyColumns(key)).delete();
+      const removal = { ...REMOVAL, deleted_at: await this.database.time(trx), changed: mark + 1 };
+      await trx('eg_resources').where(keyColumns(key)).update(removal);
       await setMark(trx, mark + 1);
       return fromRow(current);
     });
@@ -264,9 +288,17 @@ async function storedRow(trx: Knex.Transaction, key: ResourceKey): Promise<Row |
   return trx('eg_resources').where(keyColumns(key)).first();
 }
 
-async function putResources(trx: Knex.Transaction, resources: readonly StoredResource[]): Promise<void> {
+/** @param changed the mark of the change; null: others do not follow the table */
+async function putResources(
+  trx: Knex.Transaction,
+  resources: readonly StoredResource[],
+  changed: number | null = null,
+): Promise<void> {
   for (const some of batches(resources, BATCH)) {
-    await trx('eg_resources').insert(some.map(toRow)).onConflict(['kind', 'namespace', 'name']).merge();
+    await trx('eg_resources')
+      .insert(some.map((resource) => ({ ...toRow(resource), changed })))
+      .onConflict(['kind', 'namespace', 'name'])
+      .merge();
   }
 }
 

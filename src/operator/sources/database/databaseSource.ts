@@ -15,6 +15,7 @@ import {
   type ResourceStatus,
 } from '../../../model/resource.ts';
 import { type FieldChange, rowChanges } from '../../../store/externalRow.ts';
+import type { ResourceChanges } from '../../../store/resourceRepository.ts';
 import type { BackendRow, Fence, Store, StoredResource } from '../../../store/store.ts';
 import {
   type ApplyOptions,
@@ -45,6 +46,8 @@ export interface DatabaseSourceOptions {
 
 /** A row has to be missing for this time, in milliseconds: a table that is being filled again is not empty. */
 const MISSING_MS = 1_000;
+/** All resources are read again after a change, if that was not done for this time: a program of the version before may write. */
+const READ_ALL_MS = 30_000;
 
 /**
  * Resources as rows of `eg_resources`, which are the truth; changes by other replicas are seen by a change mark. Of a cluster the
@@ -61,6 +64,7 @@ export class DatabaseSource extends PolledSource {
   /** Since when rows of clusters are missing, monotonic milliseconds by `keyText`. */
   readonly #missing = new Map<string, number>();
   #mark: string | null = null;
+  #readAllAt = Number.NEGATIVE_INFINITY;
   #writes = 0;
   #timer: NodeJS.Timeout | undefined;
   #turn: Promise<void> = Promise.resolve();
@@ -260,7 +264,8 @@ export class DatabaseSource extends PolledSource {
     try {
       const mark = await this.#options.store.resources.changeMark();
       if (mark !== this.#mark) {
-        await this.#readRows();
+        const isRecent = this.#options.clock.monotonic() - this.#readAllAt < READ_ALL_MS;
+        await this.#readRows(this.#mark !== null && isRecent ? { since: this.#mark, until: mark } : null);
         this.#mark = mark;
       }
       await this.#followRows(await this.#options.store.backends.rows());
@@ -274,17 +279,23 @@ export class DatabaseSource extends PolledSource {
     if (this.#running) this.#timer = setTimeout(() => void this.#poll(), this.#options.pollMs ?? 500);
   }
 
-  async #readRows(): Promise<void> {
+  /** @param marks between which changes are read; null: all resources */
+  async #readRows(marks: { readonly since: string; readonly until: string } | null = null): Promise<void> {
+    const { resources } = this.#options.store;
     const result = this.#turn.then(async () => {
       let writes: number;
-      let stored: readonly StoredResource[];
+      let changes: ResourceChanges | null;
+      let all: readonly StoredResource[] | null = null;
       do {
         // Own writes during the read are newer than the rows.
         writes = this.#writes;
-        stored = await this.#options.store.resources.all();
+        changes = marks === null ? null : await resources.changes(marks.since, marks.until);
+        if (changes === null) all = await resources.all();
       } while (writes !== this.#writes);
-      const next = new Map<string, StoredResource>();
-      for (const fresh of stored) {
+      if (all !== null) this.#readAllAt = this.#options.clock.monotonic();
+      const next = new Map(all === null ? this.#stored : []);
+      for (const key of changes?.removed ?? []) next.delete(keyText(key));
+      for (const fresh of all ?? changes?.stored ?? []) {
         const current = this.#stored.get(keyText(fresh));
         next.set(keyText(fresh), current !== undefined && isDeepStrictEqual(current, fresh) ? current : fresh);
       }
