@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { Clock } from '../model/clock.ts';
 import { within } from '../model/timeLimit.ts';
-import type { LimitCounterRepository } from '../store/limitCounterRepository.ts';
-import type { LimitCounter, NewSlot, RunningSlot } from '../store/store.ts';
+import { type LimitCounterRepository, noChanges } from '../store/limitCounterRepository.ts';
+import type { LimitCounter, NewSlot } from '../store/store.ts';
 import { type Acquisition, type Decision, type Demand, decideAcquisitions } from './acquisitions.ts';
 
 /** Result of an acquisition; `unavailable`: the database is, and the configuration admits nothing then. */
@@ -16,6 +16,10 @@ const ACQUIRE_TIMEOUT_MS = 5_000;
 const MAX_BATCH = 200;
 /** Delay of ends, to batch several; queries that wait get the slots sooner than their clients ask again. */
 const END_DELAY_MS = 10;
+/** The same while all limits have much capacity: most of them join the statement of a submission. */
+const RELAXED_DELAY_MS = 100;
+/** Time after which limits that were nearly full no longer are. */
+const TIGHT_MS = 2_000;
 const RETRY_MS = 500;
 /** Delays of the attempts to find the row of an ended query: the replica that sent the query may still be binding it. */
 const END_RETRIES_MS = [50, 250, 1_000];
@@ -77,6 +81,8 @@ interface QueryEnd {
   readonly endsTransaction: boolean;
   /** Statements that found no row of it. */
   readonly attempts: number;
+  /** Its slot, of a query that this replica sent. */
+  readonly slot: Slot | null;
 }
 
 /** Work for the next group of statements. */
@@ -116,6 +122,8 @@ export class LimitCounters {
   #flushing: Promise<void> | null = null;
   #timer: NodeJS.Timeout | null = null;
   #timerAt = Number.POSITIVE_INFINITY;
+  /** Monotonic time until which ends are written soon. */
+  #tightUntil = 0;
   #isAway = false;
   #awaySince = 0;
   /** Until the limits are known, every end may release a slot. */
@@ -224,7 +232,7 @@ export class LimitCounters {
     if (!slot.taken.some(({ key }) => key.startsWith('queue:'))) this.#ownSlots.delete(slot);
     if (!slot.isRecorded) return;
     this.#bindings.add(slot);
-    this.#schedule(END_DELAY_MS);
+    this.#schedule(this.#delay);
   }
 
   release(slot: Slot): void {
@@ -237,7 +245,7 @@ export class LimitCounters {
       return;
     }
     this.#released.add(slot);
-    this.#schedule(END_DELAY_MS);
+    this.#schedule(this.#delay);
   }
 
   /** Records the end of a query from a cluster's response. */
@@ -252,8 +260,8 @@ export class LimitCounters {
     this.#bound.delete(queryId);
     if (slot === undefined && !this.#isEnabled) return;
     if (slot !== undefined) this.#ownSlots.delete(slot);
-    this.#addEnd(queryId, { endsTransaction, attempts: 0 });
-    this.#schedule(END_DELAY_MS);
+    this.#addEnd(queryId, { endsTransaction, attempts: 0, slot: slot ?? null });
+    this.#schedule(this.#delay);
   }
 
   /** Records a poll of a query. */
@@ -265,7 +273,7 @@ export class LimitCounters {
   began(queryId: string, transactionId: string): void {
     if (!this.#isEnabled) return;
     this.#transactions.set(queryId, transactionId);
-    this.#schedule(END_DELAY_MS);
+    this.#schedule(this.#delay);
   }
 
   /** Acquires the slot of a transaction for a statement; null if another one has it, or there is none. */
@@ -354,6 +362,16 @@ export class LimitCounters {
     }
   }
 
+  get #delay(): number {
+    return this.#clock.monotonic() >= this.#tightUntil ? RELAXED_DELAY_MS : END_DELAY_MS;
+  }
+
+  /** Notes whether a limit is nearly full. */
+  #noteUse(decision: Decision): void {
+    const isTight = ({ key, limit }: Demand) => 5 * this.use(key) > 4 * limit;
+    if (decision.full.length > 0 || decision.taken.some(isTight)) this.#tightUntil = this.#clock.monotonic() + TIGHT_MS;
+  }
+
   #schedule(delay: number): void {
     if (this.#isStopped || this.#flushing !== null) return;
     const at = this.#clock.monotonic() + delay;
@@ -403,27 +421,75 @@ export class LimitCounters {
     }
   }
 
+  /** One statement on PostgreSQL, and a transaction for submissions that may have to wait. */
   async #write({ pending, bindings, transactions, ends, released }: Work): Promise<void> {
-    await this.#bindAll(bindings);
+    const over = new Set([...ends.values()].map(({ slot }) => slot));
+    let bound = [...bindings].flatMap((slot) =>
+      slot.binding === null || slot.isReleased || (over.has(slot) && transactions.size === 0)
+        ? []
+        : [{ slotId: slot.slotId, ...slot.binding }],
+    );
+    if (transactions.size > 0 && bound.length > 0) {
+      const { unbound } = await this.#repository.changeAtOnce(this.#replica, { ...noChanges, bindings: bound });
+      this.#noteUnbound(bindings, unbound);
+      bound = [];
+    }
     for (const [queryId, transactionId] of transactions) await this.#repository.attach(queryId, transactionId);
-    const rows = ends.size === 0 ? [] : await this.#repository.ofQueries([...ends.keys()]);
-    const ids = new Set(rows.map(({ queryId }) => queryId));
-    this.#retry([...ends].filter(([queryId]) => !ids.has(queryId)));
-    const keeps = ({ transactionId, queryId }: RunningSlot) =>
-      transactionId !== null && ends.get(queryId ?? '')?.endsTransaction !== true;
-    const idle = rows.filter(keeps).map(({ slotId }) => slotId);
-    if (idle.length > 0) await this.#repository.idle(idle);
-    const removed = [
-      ...rows.filter((row) => !keeps(row)),
-      ...[...released].map(({ slotId, taken }) => ({ slotId, parts: taken })),
-    ];
-    if (removed.length + pending.length === 0) return;
+    const foreseen = this.#foreseeAll(pending);
+    const slots = foreseen.map(({ taken }) =>
+      taken.length === 0 ? null : new Slot(this, taken, this.#clock.monotonic()),
+    );
+    const isIdle = bound.length + ends.size + released.size + slots.length === 0;
+    let rest = pending;
+    if (!isIdle) {
+      const changed = await this.#repository.changeAtOnce(this.#replica, {
+        bindings: bound,
+        released: [...released].map(({ slotId }) => slotId),
+        ends: [...ends].map(([queryId, { endsTransaction, slot }]) => ({
+          queryId,
+          endsTransaction,
+          slotId: slot?.slotId ?? null,
+        })),
+        slots: slots.flatMap((slot) => (slot === null ? [] : [{ slotId: slot.slotId, parts: slot.taken }])),
+      });
+      this.#learnAll(changed.counters);
+      this.#noteUnbound(bindings, changed.unbound);
+      this.#retry([...ends].filter(([queryId]) => changed.unknown.has(queryId)));
+      if (slots.length > 0) {
+        const decisions = changed.isAcquired ? foreseen : this.#foreseeAll(pending, false);
+        rest = decisions.length === 0 ? pending : [];
+        for (const [index, decision] of decisions.entries())
+          this.#settle(pending[index] as Pending, decision, changed.isAcquired ? (slots[index] ?? null) : null);
+      }
+      this.#onChange(changed.removed > 0);
+    }
+    if (rest.length > 0) await this.#decide(rest);
+  }
+
+  /**
+   * Decisions by what is known, if they need no places in the queue, tokens or counts in any case; else none.
+   * @param areAcquired false: only if none of them has its slots
+   */
+  #foreseeAll(pending: readonly Pending[], areAcquired = true): readonly Decision[] {
+    const isPlain = ({ acquisition: { mode, observed, demands, place }, slot }: Pending) =>
+      slot === null &&
+      mode === 'normal' &&
+      observed.length === 0 &&
+      demands.every(({ rate }) => rate == null) &&
+      (areAcquired || place === null);
+    if (!pending.every(isPlain)) return [];
+    const decisions = this.foresee(pending.map(({ acquisition }) => acquisition));
+    return decisions.every(({ kind }) => (kind === 'acquired') === areAcquired) ? decisions : [];
+  }
+
+  /** Decides on submissions in a transaction. */
+  async #decide(pending: readonly Pending[]): Promise<void> {
     let decisions: readonly Decision[] = [];
     let slots: readonly (Slot | null)[] = [];
     const keys = pending.flatMap(({ acquisition: { demands, clusters, observed, place } }) =>
       [...demands, ...clusters, ...observed, ...(place ?? [])].flatMap((demand) => demand?.key ?? []),
     );
-    const counters = await this.#repository.change(this.#replica, removed, keys, (now, locked) => {
+    const counters = await this.#repository.change(this.#replica, [], keys, (now, locked) => {
       decisions = decideAcquisitions(
         pending.map(({ acquisition }) => acquisition),
         locked,
@@ -439,13 +505,14 @@ export class LimitCounters {
     this.#learnAll(counters);
     for (const [index, each] of pending.entries())
       this.#settle(each, decisions[index] as Decision, slots[index] ?? null);
-    this.#onChange(removed.length > 0);
+    this.#onChange(false);
   }
 
-  #addEnd(queryId: string, { endsTransaction, attempts }: QueryEnd): void {
+  #addEnd(queryId: string, { endsTransaction, attempts, slot }: QueryEnd): void {
     const earlier = this.#ends.get(queryId);
     if (earlier === undefined && this.#ends.size >= MAX_REMEMBERED) return;
-    this.#ends.set(queryId, { endsTransaction: endsTransaction || earlier?.endsTransaction === true, attempts });
+    const isOver = endsTransaction || earlier?.endsTransaction === true;
+    this.#ends.set(queryId, { endsTransaction: isOver, attempts, slot: slot ?? earlier?.slot ?? null });
   }
 
   /** Tries again to release what ended before its row was found; most of it never had one. */
@@ -454,18 +521,14 @@ export class LimitCounters {
       const ends = all.filter(([, end]) => end.attempts === attempts);
       if (ends.length === 0) continue;
       setTimeout(() => {
-        for (const [queryId, end] of ends) this.#addEnd(queryId, { ...end, attempts: attempts + 1 });
-        this.#schedule(0);
+        for (const [queryId, end] of ends) this.#addEnd(queryId, { ...end, attempts: attempts + 1, slot: null });
+        this.#schedule(this.#delay);
       }, delay).unref();
     }
   }
 
-  async #bindAll(bindings: ReadonlySet<Slot>): Promise<void> {
-    const bound = [...bindings].flatMap((slot) =>
-      slot.binding === null || slot.isReleased ? [] : [{ slotId: slot.slotId, ...slot.binding }],
-    );
-    if (bound.length === 0) return;
-    const missing = new Set(await this.#repository.bind(bound));
+  #noteUnbound(bindings: ReadonlySet<Slot>, slotIds: readonly string[]): void {
+    const missing = new Set(slotIds);
     if (missing.size === 0) return;
     const now = this.#clock.monotonic();
     for (const slot of bindings) {
@@ -477,6 +540,7 @@ export class LimitCounters {
   }
 
   #settle({ resolve, slot: own }: Pending, decision: Decision, slot: Slot | null): void {
+    this.#noteUse(decision);
     if (slot !== null) slot.isRecorded = true;
     if (own !== null) {
       if (own.isReleased) this.#released.add(own);

@@ -114,7 +114,15 @@ export function cutToBytes(text: string, bytes: number): string {
   return text.slice(0, end);
 }
 
-export function fitRecord(record: QueryRecord): QueryRecord {
+/** A record as columns take it. */
+export interface FittedRecord extends QueryRecord {
+  readonly rule: string | null;
+  readonly gatewayQueuedMillis: number | null;
+  /** As of `eg_query_outcomes`. */
+  readonly groupSet: string | null;
+}
+
+export function fitRecord(record: QueryRecord, groupSet: string | null): FittedRecord {
   return {
     queryId: cutToWidth(record.queryId, WIDTH),
     queryText: storable(record.queryText),
@@ -126,6 +134,9 @@ export function fitRecord(record: QueryRecord): QueryRecord {
     externalUrl: cutToWidth(record.externalUrl, NARROW),
     cluster: cutToWidth(record.cluster, WIDTH),
     decision: record.decision === null ? null : storable(record.decision),
+    rule: cutToWidth(record.rule ?? null, WIDTH),
+    gatewayQueuedMillis: record.gatewayQueuedMillis ?? null,
+    groupSet,
   };
 }
 

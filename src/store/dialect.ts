@@ -1,5 +1,6 @@
 import type { Knex } from 'knex';
-import type { Dialect, QueryRecord } from './store.ts';
+import type { FittedRecord } from './columns.ts';
+import type { Dialect } from './store.ts';
 
 /** Everything in which the three databases differ, beyond what knex's builder covers. */
 export interface SqlDialect {
@@ -36,7 +37,7 @@ export interface SqlDialect {
   /** The key that allowed each name in `resource_groups` once: its index, and what removes it. @param create statement that creates the table without it */
   readonly uniqueGroupNames: { readonly index: string; readonly remove: (create: string) => readonly string[] };
   /** Inserts fitted records into query_history and eg_query_decisions; existing ids are left as they are. */
-  insertHistory(knex: Knex, records: readonly QueryRecord[]): Promise<void>;
+  insertHistory(knex: Knex, records: readonly FittedRecord[]): Promise<void>;
   /** Deletes rows of eg_running_queries by their ids; unknown ones are none. */
   removeRunningQueries(knex: Knex, queryIds: readonly string[]): Promise<void>;
   /** Deletes up to `limit` rows whose `column` is below the bound; returns their number. */

@@ -5,7 +5,7 @@ import { fitRecord, literalPattern, newestFirst, prefixed, whereGiven, whereWith
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
 import { IN_TIME } from './dialects/sqlite.ts';
-import { insertQueryGroups } from './queryGroups.ts';
+import { groupSet, insertGroupSets, insertQueryGroups } from './queryGroups.ts';
 import type { Dialect, Fence, HistoryFilter, HistoryPage, QueryListRow, QueryRecord } from './store.ts';
 
 /**
@@ -73,11 +73,13 @@ export class QueryHistoryRepository {
   /** Inserts a batch; rows whose id exists are left as they are. */
   insert(records: readonly QueryRecord[]): Promise<void> {
     if (records.length === 0) return Promise.resolve();
-    const fitted = records.map(fitRecord);
+    const fitted = records.map((record) => fitRecord(record, record.groups === undefined ? null : groupSet(record.groups)));
     const { dialect } = this.database;
     return this.database.run(async (knex) => {
       await dialect.insertHistory(knex, fitted);
-      if (records.some(({ groups }) => groups !== undefined)) await insertQueryGroups(knex, dialect.name, records);
+      if (!records.some(({ groups }) => groups !== undefined)) return;
+      await insertQueryGroups(knex, dialect.name, records);
+      await insertGroupSets(knex, dialect.name, records);
     });
   }
 

@@ -22,6 +22,8 @@ const FORMAT = 3;
 const MAX_VALUES = 10_000;
 /** An hour is summed so long after its end: by then most of its queries are over. */
 const DELAY_MS = 5 * 60_000;
+/** Changes of an hour are noted from then on: before, no replica sums it, and each of its batches would lock its row. */
+const NOTED_AFTER_MS = 2 * 60_000;
 /** Hours that are looked after, of a history that goes back further the latest. */
 const MAX_HOURS = 10_000;
 const HOURS_A_ROUND = 24;
@@ -68,29 +70,34 @@ const userErrorKey = `when ${failureConditions.userError} then ${USER_ERROR_PLAC
 const endingKey = `case ${userErrorKey} else case state ${states} end end + coalesce(elapsed_bucket + 1, 0)`;
 
 /**
- * Notes that queries that are over were written: sums of their hours hold no more. In the transaction that writes them, so that sums
- * which were made without them are not taken for complete.
+ * The statement that notes that queries of hours that are over were written: sums of these hours hold no more. In the transaction that
+ * writes them, so that sums which were made without them are not taken for complete. In the order of hours, so that two batches never
+ * wait for each other.
+ * @param queries in SQL: with `created` and `state`
  */
+function noteSql({ dialect: { name, clockMs } }: Database, queries: string): string {
+  const isMysql = name === 'mysql';
+  const hourOf = (time: string) => `${time} ${isMysql ? 'div' : '/'} ${HOUR_MS}`;
+  const renewed = 'changes = eg_query_hours.changes + 1, sums = 0';
+  // SQLite reads `on` as a join's without a condition before it.
+  return `insert into eg_query_hours (hour, changes, sums) select t.hour, ${clockMs}, 0 from (
+    select distinct ${hourOf('created')} as hour from ${queries}
+    where state <> '${RUNNING}' and ${hourOf('created')} < ${hourOf(`(${clockMs} - ${NOTED_AFTER_MS})`)}) as t
+    where true order by t.hour
+    ${isMysql ? 'on duplicate key update' : 'on conflict (hour) do update set'} ${renewed}`;
+}
+
+/** Notes that these queries were written, as of `noteSql`. */
 export async function noteChanges(trx: Knex, database: Database, queryIds: readonly string[]): Promise<void> {
   if (queryIds.length === 0) return;
-  const { name, clockMs } = database.dialect;
-  const isMysql = name === 'mysql';
-  const hours = trx('eg_query_outcomes')
-    .whereIn('query_id', queryIds)
-    .whereNot('state', RUNNING)
-    .distinct(trx.raw(isMysql ? 'created div ? as hour' : 'created / cast(? as bigint) as hour', [HOUR_MS]));
-  // In the order of hours, so that two batches never wait for each other. SQLite reads `on` as a join's without a condition before it.
-  const insert = trx
-    .from(hours.as('t'))
-    .whereRaw('true')
-    .select('t.hour', trx.raw(`${clockMs}, 0`))
-    .orderBy('t.hour')
-    .toSQL();
-  const renewed = 'changes = eg_query_hours.changes + 1, sums = 0';
-  const existing = isMysql ? `on duplicate key update ${renewed}` : `on conflict (hour) do update set ${renewed}`;
-  await trx.raw(`insert into eg_query_hours (hour, changes, sums) ${insert.sql} ${existing}`, [
-    ...(insert.bindings as Knex.RawBinding[]),
-  ]);
+  const places = queryIds.map(() => '?').join(', ');
+  const queries = `(select created, state from eg_query_outcomes where query_id in (${places})) as q`;
+  await trx.raw(noteSql(database, queries), [...queryIds]);
+}
+
+/** The same in the statement of PostgreSQL that writes them. */
+export function noting(database: Database, insert: string): string {
+  return `with q as (${insert} returning created, state) ${noteSql(database, 'q')}`;
 }
 
 /** Notes that queries up to a time are being deleted. @param before milliseconds since 1970 */

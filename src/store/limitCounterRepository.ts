@@ -1,7 +1,8 @@
 import type { Knex } from 'knex';
 import { batches, cutToWidth } from './columns.ts';
 import type { Database } from './database.ts';
-import type { CounterPart, DecideOnCounters, LimitCounter, RunningSlot, SlotBinding } from './store.ts';
+import { CHANGE_FUNCTION } from './schema.ts';
+import type { CounterPart, DecideOnCounters, LimitCounter, NewSlot, RunningSlot, SlotBinding } from './store.ts';
 
 const BATCH = 500;
 const WIDTH = 256;
@@ -19,6 +20,34 @@ interface CounterRow {
   readonly refilled: number;
   readonly expires: number;
   readonly now: number;
+}
+
+/** Changes of slots on a replica since its last statement. */
+export interface SlotChanges {
+  readonly bindings: readonly SlotBinding[];
+  readonly released: readonly string[];
+  /** Ended queries, by their own slot where this replica has it. */
+  readonly ends: readonly {
+    readonly queryId: string;
+    readonly slotId: string | null;
+    readonly endsTransaction: boolean;
+  }[];
+  /** New slots, all or none: the limits of their counters. */
+  readonly slots: readonly (NewSlot & { readonly parts: readonly (CounterPart & { readonly limit: number })[] })[];
+}
+
+export const noChanges: SlotChanges = { bindings: [], released: [], ends: [], slots: [] };
+
+export interface ChangedSlots {
+  /** True if the new slots are there. */
+  readonly isAcquired: boolean;
+  /** Counters of all slots afterwards. */
+  readonly counters: ReadonlyMap<string, LimitCounter>;
+  /** Bindings without a slot. */
+  readonly unbound: readonly string[];
+  /** Ended queries without a slot. */
+  readonly unknown: ReadonlySet<string>;
+  readonly removed: number;
 }
 
 interface SlotRow {
@@ -56,25 +85,47 @@ export class LimitCounterRepository {
   ): Promise<ReadonlyMap<string, LimitCounter>> {
     const sorted = [...new Set([...keys, ...released.flatMap(({ parts }) => parts.map(({ key }) => key))])].sort();
     for (let attempt = 1; ; attempt++) {
-      const counters = await this.database.transaction(async (trx) => {
-        const locked = await this.#lock(trx, sorted);
-        if (locked.counters.size < sorted.length) return null;
-        const before = new Map([...locked.counters].map(([key, counter]) => [key, { ...counter }]));
-        await removeSlots(trx, released, locked.counters);
-        const slots = decide(locked.now, locked.counters);
-        const changed = [...locked.counters].filter(([key, counter]) => !isSame(counter, before.get(key)));
-        await writeCounters(trx, changed);
-        const times = { acquired: locked.now, seen: locked.now };
-        const rows = slots.map(({ slotId, parts }) => ({
-          ...{ slot_id: slotId, limit_keys: partsText(parts), replica, ...times },
-        }));
-        for (const some of batches(rows, BATCH)) await trx('eg_running').insert(some);
-        return locked.counters;
-      }, LOCKING);
+      const counters = await this.database.transaction(
+        (trx) => this.#changeLocked(trx, replica, released, sorted, decide),
+        LOCKING,
+      );
       if (counters !== null) return counters;
       if (attempt === MAX_ATTEMPTS) throw new Error('counters of limits disappear');
       await this.#insert(sorted);
     }
+  }
+
+  /** Makes all changes, in one statement on PostgreSQL; new slots only if all of them fit. */
+  async changeAtOnce(replica: string, { bindings, released, ends, slots }: SlotChanges): Promise<ChangedSlots> {
+    const fitted = (id: string) => cutToWidth(id, WIDTH);
+    const wanted = new Map<string, { key: string; amount: number; most: number }>();
+    for (const { key, amount = 1, limit } of slots.flatMap(({ parts }) => parts)) {
+      const { amount: others = 0, most = limit } = wanted.get(key) ?? {};
+      wanted.set(key, { key, amount: others + amount, most: Math.min(most, limit) });
+    }
+    if (this.database.dialect.name !== 'postgresql')
+      return await this.#changeInTransaction(replica, { bindings, released, ends, slots }, [...wanted.values()]);
+    const bound = bindings.map((one) => ({ ...one, queryId: fitted(one.queryId), cluster: fitted(one.cluster) }));
+    const values = [
+      ends.map((end) => ({ ...end, queryId: fitted(end.queryId) })),
+      ...[released, [...wanted.values()], bound, replica],
+      slots.map(({ slotId, parts }) => ({ id: slotId, keys: partsText(parts) })),
+    ].map((value) => (typeof value === 'string' ? value : JSON.stringify(value)));
+    const call = `select ${CHANGE_FUNCTION}(cast(? as json), cast(? as json), cast(? as json), cast(? as json), ?, cast(? as json)) as changed`;
+    const { rows } = await this.database.run((knex) => knex.raw(call, values));
+    const row = rows[0].changed as { ok: boolean; removed: number } & Record<
+      'counters' | 'bound' | 'found',
+      never[] | null
+    >;
+    const present = new Set<string>(row.bound ?? []);
+    const hits = new Set<string>(row.found ?? []);
+    return {
+      isAcquired: row.ok,
+      counters: new Map(((row.counters ?? []) as CounterRow[]).map((one) => [one.limit_key, toCounter(one)])),
+      unbound: bindings.flatMap(({ slotId }) => (present.has(slotId) ? [] : [slotId])),
+      unknown: new Set(ends.flatMap(({ queryId }) => (hits.has(fitted(queryId)) ? [] : [queryId]))),
+      removed: row.removed,
+    };
   }
 
   /** The counters of those keys that have a row. */
@@ -89,41 +140,62 @@ export class LimitCounterRepository {
     return counters;
   }
 
-  /** Gives rows their queries. @returns the slots without a row */
-  bind(bindings: readonly SlotBinding[]): Promise<readonly string[]> {
-    const sorted = bindings.toSorted((one, other) => (one.slotId < other.slotId ? -1 : 1));
-    return this.database.run(async (knex) => {
-      const missing: string[] = [];
-      for (const some of batches(sorted, BATCH)) {
-        const ids = some.map(({ slotId }) => slotId);
-        const each = (value: (binding: SlotBinding) => string) =>
-          knex.raw(
-            `case slot_id ${some.map(() => 'when ? then ?').join(' ')} end`,
-            some.flatMap((binding) => [binding.slotId, cutToWidth(value(binding), WIDTH)]),
-          );
-        const changed = await knex('eg_running')
-          .whereIn('slot_id', ids)
-          .update({
-            query_id: each(({ queryId }) => queryId),
-            cluster: each(({ cluster }) => cluster),
-            seen: this.#now,
-          });
-        if (changed === some.length) continue;
-        const present = new Set<string>(await knex('eg_running').whereIn('slot_id', ids).pluck('slot_id'));
-        missing.push(...ids.filter((id) => !present.has(id)));
+  #changeInTransaction(
+    replica: string,
+    { bindings, released, ends, slots }: SlotChanges,
+    wanted: readonly { readonly key: string; readonly amount: number; readonly most: number }[],
+  ): Promise<ChangedSlots> {
+    const bySlot = new Map(ends.flatMap((end) => (end.slotId === null ? [] : [[end.slotId, end] as const])));
+    const byQuery = new Map(
+      ends.flatMap((end) => (end.slotId === null ? [[cutToWidth(end.queryId, WIDTH), end] as const] : [])),
+    );
+    return this.database.transaction(async (trx) => {
+      const rows: RunningSlot[] = [];
+      for (const [column, ids] of [
+        ['slot_id', [...bySlot.keys(), ...released]],
+        ['query_id', [...byQuery.keys()]],
+      ] as const)
+        for (const some of batches(ids, BATCH))
+          rows.push(...(await this.#rows(trx, (all) => all.whereIn(column, some))));
+      const endOf = ({ slotId, queryId }: RunningSlot) => bySlot.get(slotId) ?? byQuery.get(queryId ?? '');
+      const stays = (row: RunningSlot) => row.transactionId !== null && endOf(row)?.endsTransaction === false;
+      const removals = rows.filter((row) => !stays(row));
+      const keys = new Set([...wanted, ...removals.flatMap(({ parts }) => parts)].map(({ key }) => key));
+      let isAcquired = true;
+      const decide: DecideOnCounters = (_now, locked) => {
+        isAcquired = wanted.every(({ key, amount, most }) => (locked.get(key)?.inUse ?? most) + amount <= most);
+        if (!isAcquired) return [];
+        for (const { key, amount } of wanted) (locked.get(key) as LimitCounter).inUse += amount;
+        return slots;
+      };
+      const counters = await this.#changeLocked(trx, replica, removals, [...keys].sort(), decide, false);
+      const idle = rows.filter(stays).map(({ slotId }) => slotId);
+      for (const some of batches(idle, BATCH))
+        await trx('eg_running').whereIn('slot_id', some).update({ query_id: null, seen: this.#now });
+      const unbound: string[] = [];
+      for (const { slotId, queryId, cluster } of bindings.toSorted((one, other) =>
+        one.slotId < other.slotId ? -1 : 1,
+      )) {
+        const binding = { query_id: cutToWidth(queryId, WIDTH), cluster: cutToWidth(cluster, WIDTH), seen: this.#now };
+        const ofSlot = () => trx('eg_running').where('slot_id', slotId);
+        // MySQL does not count a row that has these values.
+        if ((await ofSlot().update(binding)) === 0 && (await ofSlot().first('slot_id')) === undefined)
+          unbound.push(slotId);
       }
-      return missing;
-    });
+      const ofRows = new Set(rows.map(endOf));
+      const unknown = new Set(ends.filter((end) => !ofRows.has(end)).map(({ queryId }) => queryId));
+      return { isAcquired, counters: counters ?? new Map(), unbound, unknown, removed: removals.length };
+    }, LOCKING);
   }
 
   /** Rows of queries. */
   ofQueries(queryIds: readonly string[]): Promise<readonly RunningSlot[]> {
-    const fitted = queryIds.map((queryId) => cutToWidth(queryId, WIDTH));
-    return this.#rows((rows) => rows.whereIn('query_id', fitted));
+    const cut = queryIds.map((queryId) => cutToWidth(queryId, WIDTH));
+    return this.database.run((knex) => this.#rows(knex, (rows) => rows.whereIn('query_id', cut)));
   }
 
   all(): Promise<readonly RunningSlot[]> {
-    return this.#rows((rows) => rows);
+    return this.database.run((knex) => this.#rows(knex, (rows) => rows));
   }
 
   /** From now on the slot of a query is that of the transaction which the query began. */
@@ -140,11 +212,6 @@ export class LimitCounterRepository {
       const changed = await knex('eg_running').where(idle).update({ query_id: statement, seen: this.#now });
       return changed === 0 ? null : ((await this.ofQueries([statement]))[0] ?? null);
     });
-  }
-
-  /** Slots of transactions whose statements have ended. */
-  idle(slotIds: readonly string[]): Promise<void> {
-    return this.#update('slot_id', slotIds, { query_id: null, seen: this.#now });
   }
 
   /** Records that a replica has these slots, or served these queries. */
@@ -178,6 +245,31 @@ export class LimitCounterRepository {
     return corrected;
   }
 
+  /** @param sorted keys of the counters @returns the counters afterwards; null: one of them has no row, and nothing is changed */
+  async #changeLocked(
+    trx: Knex.Transaction,
+    replica: string,
+    released: readonly Pick<RunningSlot, 'slotId' | 'parts'>[],
+    sorted: readonly string[],
+    decide: DecideOnCounters,
+    areAllNeeded = true,
+  ): Promise<ReadonlyMap<string, LimitCounter> | null> {
+    const { now, counters } = await this.#lock(trx, sorted);
+    if (areAllNeeded && counters.size < sorted.length) return null;
+    const before = new Map([...counters].map(([key, counter]) => [key, { ...counter }]));
+    await removeSlots(trx, released, counters);
+    const slots = decide(now, counters);
+    await writeCounters(
+      trx,
+      [...counters].filter(([key, counter]) => !isSame(counter, before.get(key))),
+    );
+    const rows = slots.map(({ slotId, parts }) => ({
+      ...{ slot_id: slotId, limit_keys: partsText(parts), replica, acquired: now, seen: now },
+    }));
+    for (const some of batches(rows, BATCH)) await trx('eg_running').insert(some);
+    return counters;
+  }
+
   async #lock(trx: Knex.Transaction, sorted: readonly string[]) {
     const rows = (await trx('eg_limit_counters')
       .whereIn('limit_key', sorted)
@@ -201,11 +293,9 @@ export class LimitCounterRepository {
     });
   }
 
-  #rows(narrow: (rows: Knex.QueryBuilder) => Knex.QueryBuilder): Promise<readonly RunningSlot[]> {
-    return this.database.run(async (knex) => {
-      const rows = (await narrow(knex('eg_running')).select('*', knex.raw(`${this.#clock} as now`))) as SlotRow[];
-      return rows.map(toSlot);
-    });
+  async #rows(knex: Knex, narrow: (rows: Knex.QueryBuilder) => Knex.QueryBuilder): Promise<readonly RunningSlot[]> {
+    const rows = (await narrow(knex('eg_running')).select('*', knex.raw(`${this.#clock} as now`))) as SlotRow[];
+    return rows.map(toSlot);
   }
 
   #update(column: 'slot_id' | 'query_id', ids: readonly string[], change: object): Promise<void> {

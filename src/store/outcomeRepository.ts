@@ -2,11 +2,11 @@ import { BulkInsert } from './bulkInsert.ts';
 import { batches, cutToWidth } from './columns.ts';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
-import { deleteSumsBefore, noteChanges, noteDeletion } from './hourlySums.ts';
+import { deleteSumsBefore, noteChanges, noteDeletion, noting } from './hourlySums.ts';
 import { fenceHolds } from './leaderRepository.ts';
 import { type OutcomeColumn, type OutcomeRow, outcomeColumns, outcomeOfRow } from './outcomeColumns.ts';
 import { insertGroupSets, insertQueryGroups } from './queryGroups.ts';
-import { certainty, type QueryOutcomeRecord, type QueryState, RUNNING, type UnendedQuery } from './queryOutcome.ts';
+import { certainty, type QueryOutcomeRecord, RUNNING, type UnendedQuery } from './queryOutcome.ts';
 import type { Fence } from './store.ts';
 
 const TABLE = 'eg_query_outcomes';
@@ -38,8 +38,39 @@ const assignments = (fresh: (column: string) => string): string =>
     .map((column) => assigned(column, fresh))
     .join(', ');
 
+/** True as SQL if a row that is there gets other values than its own. */
+const changes = (fresh: (column: string) => string): string =>
+  outcomeColumns
+    .flatMap(({ name, keep }) => {
+      const present = `${TABLE}.${name}`;
+      if (name === 'certainty') return `${fresh(name)} > ${present}`;
+      if (keep === 'earliest') return `${fresh(name)} < coalesce(${present}, 9007199254740991)`;
+      return keep === 'fact' ? `(${present} is null and ${fresh(name)} is not null)` : [];
+    })
+    .join(' or ');
+
+/** Facts of the submission by columns, as the replica that took it has kept them: another one sees only the end. */
+const submitted = {
+  ...{ created: 'h.created', cluster: 'd.cluster', routing_group: 'h.routing_group', user_name: 'h.user_name' },
+  ...{ source: 'h.source', rule_name: 'd.rule_name', group_set: 'd.group_set' },
+  gateway_queued_ms: 'd.gateway_queued_ms',
+} as const;
+const submissions = (queries: string) =>
+  `left join query_history as h on h.query_id = ${queries}.query_id and ${queries}.routing_group is null
+   left join eg_query_decisions as d on d.query_id = h.query_id`;
+const factOf = (name: string, stored: string, present: string) =>
+  name === 'created' ? `coalesce(${stored}, ${present})` : `coalesce(${present}, ${stored})`;
+const factsSql = Object.entries(submitted).map(([name, stored]) => [name, factOf(name, stored, `t.${name}`)] as const);
+/** The same on MySQL, of rows that are inserted. */
+const mysqlFactsSql = `update ${TABLE} as t ${submissions('t')} set ${Object.entries(submitted)
+  .map(([name, stored]) => `t.${name} = ${factOf(name, stored, `t.${name}`)}`)
+  .join(', ')} where t.query_id in (?) and h.query_id is not null`;
+
 const columnTypes = outcomeColumns.map(({ name, type }) => [name, type.replace(/ primary key| not null/g, '')]);
-const upsert = new BulkInsert(TABLE, Object.fromEntries(columnTypes), 'query_id', assignments);
+const upsert = new BulkInsert(TABLE, Object.fromEntries(columnTypes), 'query_id', assignments, changes, {
+  joins: submissions('t'),
+  values: Object.fromEntries(factsSql),
+});
 
 /** Of two records of a query what is stored: as the database does it, which takes each id once in a statement. */
 function merged(present: QueryOutcomeRecord, fresh: QueryOutcomeRecord): QueryOutcomeRecord {
@@ -84,13 +115,20 @@ export class QueryOutcomeRepository {
     const dialect = this.database.dialect.name;
     for (const some of batches([...byId.values()], STATEMENT_CHARACTERS, charactersOf)) {
       const rows = some.map((record) => outcomeColumns.map(({ of }) => of(record)));
+      const ids = some.map((record) => String(idOf.of(record)));
+      if (dialect === 'postgresql' && !some.some(({ groups = [] }) => groups.length > 0)) {
+        await this.database.run((knex) => upsert.run(knex, dialect, rows, (insert) => noting(this.database, insert)));
+        continue;
+      }
       await this.database.transaction(async (trx) => {
         await upsert.run(trx, dialect, rows);
+        const unknown = some.filter((record) => record.routingGroup === null);
+        if (dialect === 'mysql' && unknown.length > 0)
+          await trx.raw(mysqlFactsSql, [unknown.map((record) => String(idOf.of(record)))]);
         await insertGroupSets(trx, dialect, some);
         // Those of queries that clusters took come with the history.
         const refused = some.filter((record) => record.refused);
         await insertQueryGroups(trx, dialect, refused);
-        const ids = some.map((record) => String(idOf.of(record)));
         await noteChanges(trx, this.database, ids);
       });
     }
@@ -156,20 +194,32 @@ export class QueryOutcomeRepository {
     });
   }
 
-  /** Returns the states of the queries that are over, by id. */
-  async ends(queryIds: readonly string[]): Promise<ReadonlyMap<string, QueryState>> {
-    const ends = new Map<string, QueryState>();
+  /**
+   * Returns those of some queries that are over. Only the others are read, which are few.
+   * @param states of rows whose queries may continue
+   */
+  async ended(queryIds: readonly string[], states: readonly string[] = [RUNNING]): Promise<ReadonlySet<string>> {
+    const ended = new Set<string>();
     for (const ids of batches(queryIds, READ_BATCH)) {
       const some = new Map(ids.map((id) => [cutToWidth(id, ID_WIDTH), id]));
-      const rows: { readonly query_id: string; readonly state: QueryState }[] = await this.database.run((knex) =>
-        knex(TABLE)
-          .whereIn('query_id', [...some.keys()])
-          .whereNot('state', RUNNING)
-          .select('query_id', 'state'),
-      );
-      for (const { query_id, state } of rows) ends.set(some.get(query_id) ?? query_id, state);
+      const present = [...some.keys()];
+      const isMysql = this.database.dialect.name === 'mysql';
+      const rows = await this.database.run(async (knex): Promise<readonly string[]> => {
+        if (isMysql)
+          return await knex(TABLE).whereIn('query_id', present).whereNotIn('state', states).pluck('query_id');
+        const isSqlite = this.database.dialect.name === 'sqlite';
+        const elements = isSqlite ? 'json_each(?)' : 'json_array_elements_text(cast(? as json))';
+        // An expression of each id: of joined rows the planner does not know how few they are.
+        const state = `coalesce((select o.state from ${TABLE} as o where o.query_id = t.value), '${RUNNING}')`;
+        return await knex
+          .from(knex.raw(`${elements} as t`, [JSON.stringify(present)]))
+          .whereRaw(`${state} in (${states.map(() => '?').join(', ')})`, states)
+          .pluck('t.value');
+      });
+      const read = new Set(rows);
+      for (const [id, whole] of some) if (read.has(id) === isMysql) ended.add(whole);
     }
-    return ends;
+    return ended;
   }
 
   /** Deletes rows of queries submitted before a time; returns how many. */

@@ -50,6 +50,8 @@ const MAX_BATCH_CHARACTERS = 1_000_000;
 const MAX_MEMORY_CHARACTERS = 64_000_000;
 const MAX_BACK_OFF_MS = 5000;
 const LOSS_LOG_MS = 10_000;
+/** Outcomes wait so many times as long as queries of the history: of more replicas each batch has fewer of them. */
+const OUTCOME_INTERVALS = 3;
 
 /**
  * Takes records of queries off the request path and writes them in batches; what the database cannot take waits on disk, and files
@@ -60,6 +62,7 @@ export class RecordWriter<R extends WrittenRecord> {
   private readonly insertBatch: (records: readonly R[]) => Promise<void>;
   private readonly isOfOutcomes: boolean;
   private readonly what: string;
+  private readonly intervalMs: number;
   private readonly redactors: readonly RE2JS[];
   private readonly metrics: HistoryMetrics;
   private readonly spill: Spill<R>;
@@ -83,6 +86,7 @@ export class RecordWriter<R extends WrittenRecord> {
     this.options = options;
     this.insertBatch = insertBatch;
     this.isOfOutcomes = of === 'outcomes';
+    this.intervalMs = options.settings.flushIntervalMs * (this.isOfOutcomes ? OUTCOME_INTERVALS : 1);
     this.what = this.isOfOutcomes ? 'history of outcomes' : 'history';
     this.redactors = options.settings.redact.map((pattern) => RE2JS.compile(pattern));
     const directory = this.isOfOutcomes ? path.join(options.spillDirectory, 'outcomes') : options.spillDirectory;
@@ -113,7 +117,7 @@ export class RecordWriter<R extends WrittenRecord> {
     this.byId.set(record.queryId, record);
     if (this.queue.length >= settings.bufferSize || this.characters > MAX_MEMORY_CHARACTERS) this.spillQueue();
     else if (this.queue.length >= MAX_BATCH_RECORDS && this.backOffMs === 0) this.schedule(0);
-    this.schedule(settings.flushIntervalMs);
+    this.schedule(this.intervalMs);
   }
 
   /** A record that may not be in the database yet; null when not buffered. */
@@ -205,7 +209,7 @@ export class RecordWriter<R extends WrittenRecord> {
       .catch((error: unknown) => this.options.logger.error({ err: error }, `writing the ${this.what} failed`))
       .finally(() => {
         this.running = null;
-        if (this.queue.length + this.spill.files.length > 0) this.schedule(this.options.settings.flushIntervalMs);
+        if (this.queue.length + this.spill.files.length > 0) this.schedule(this.intervalMs);
       });
     return this.running;
   }
@@ -297,7 +301,7 @@ export class RecordWriter<R extends WrittenRecord> {
       this.queue = records.slice(0, bufferSize);
       this.characters = this.queue.reduce((sum, record) => sum + weight(record), 0);
     }
-    this.schedule(this.options.settings.flushIntervalMs);
+    this.schedule(this.intervalMs);
   }
 
   private spillAtOnce(): void {

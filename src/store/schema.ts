@@ -202,6 +202,62 @@ export const limitTables: readonly TableDefinition[] = [
   ),
 ];
 
+/** Function of PostgreSQL with all changes of a replica to slots and counters; a change of it needs another name. */
+export const CHANGE_FUNCTION = 'eg_change_slots';
+
+/**
+ * One call in place of a transaction of several statements; each connection keeps its plans. Counters are locked in the order of
+ * keys before rows change, and read again then.
+ */
+export const createChangeFunction = `create function ${CHANGE_FUNCTION}(
+  ends json, released json, wanted json, bindings json, of_replica text, slots json) returns json language plpgsql as $body$
+declare
+  at bigint := cast(extract(epoch from clock_timestamp()) * 1000 as bigint);
+  gone text[]; idle text[]; known text[]; texts text[]; keys text[]; bound text[]; is_ok boolean; removed int := 0;
+begin
+  if json_array_length(ends) + json_array_length(released) > 0 then
+    select array_agg(h.slot_id) filter (where not stays), array_agg(h.slot_id) filter (where stays),
+        array_agg(h.ended) filter (where h.ended is not null), array_agg(h.limit_keys) filter (where not stays)
+      into gone, idle, known, texts from (
+        select r.slot_id, r.limit_keys, e."queryId" as ended, r.transaction_id is not null and not e."endsTransaction" as stays
+        from json_to_recordset(ends) as e("queryId" text, "slotId" text, "endsTransaction" boolean)
+        join eg_running r on r.query_id = e."queryId" where e."slotId" is null
+        union all select r.slot_id, r.limit_keys, e."queryId", r.transaction_id is not null and not e."endsTransaction"
+        from json_to_recordset(ends) as e("queryId" text, "slotId" text, "endsTransaction" boolean)
+        join eg_running r on r.slot_id = e."slotId"
+        union all select r.slot_id, r.limit_keys, null, false
+        from json_array_elements_text(released) as s join eg_running r on r.slot_id = s.value) as h;
+  end if;
+  keys := array(select split_part(part, '=', 1) from unnest(texts) as t, unnest(string_to_array(t, ' ')) as part
+    union select w.key from json_to_recordset(wanted) as w(key text));
+  perform 1 from eg_limit_counters where limit_key = any(keys) order by limit_key for update;
+  if gone is not null then
+    with r as (delete from eg_running where slot_id = any(gone) returning limit_keys)
+      select array_agg(limit_keys), count(*) into texts, removed from r;
+    update eg_limit_counters c set in_use = greatest(0, c.in_use - f.amount) from (
+      select split_part(part, '=', 1) as key, sum(cast(coalesce(nullif(split_part(part, '=', 2), ''), '1') as bigint)) as amount
+      from unnest(texts) as t, unnest(string_to_array(t, ' ')) as part group by 1) as f where c.limit_key = f.key;
+  end if;
+  is_ok := not exists (select 1 from json_to_recordset(wanted) as w(key text, amount bigint, most bigint)
+    left join eg_limit_counters c on c.limit_key = w.key where c.limit_key is null or c.in_use + w.amount > w.most);
+  if is_ok and json_array_length(slots) > 0 then
+    update eg_limit_counters c set in_use = c.in_use + w.amount
+      from json_to_recordset(wanted) as w(key text, amount bigint) where c.limit_key = w.key;
+    insert into eg_running (slot_id, limit_keys, replica, acquired, seen)
+      select s.id, s.keys, of_replica, at, at from json_to_recordset(slots) as s(id text, keys text);
+  end if;
+  if idle is not null then
+    update eg_running set query_id = null, seen = at where slot_id = any(idle);
+  end if;
+  if json_array_length(bindings) > 0 then
+    with r as (update eg_running e set query_id = b."queryId", cluster = b.cluster, seen = at
+      from json_to_recordset(bindings) as b("slotId" text, "queryId" text, cluster text) where e.slot_id = b."slotId" returning e.slot_id)
+      select array_agg(slot_id) into bound from r;
+  end if;
+  return json_build_object('ok', is_ok, 'removed', removed, 'bound', to_json(bound), 'found', to_json(known), 'counters',
+    (select json_agg(c) from eg_limit_counters c where c.limit_key = any(keys)));
+end $body$`;
+
 export const limitIndexes: readonly IndexDefinition[] = [
   { table: 'eg_running', name: 'eg_running_query_idx', columns: 'query_id' },
   { table: 'eg_running', name: 'eg_running_transaction_idx', columns: 'transaction_id' },

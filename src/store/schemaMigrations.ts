@@ -1,4 +1,12 @@
-import { indexes, limitIndexes, limitTables, resourceGroups, tables } from './schema.ts';
+import {
+  CHANGE_FUNCTION,
+  createChangeFunction,
+  indexes,
+  limitIndexes,
+  limitTables,
+  resourceGroups,
+  tables,
+} from './schema.ts';
 import { addColumn, addIndex, addRow, addTable, type SchemaPart } from './schemaPart.ts';
 
 /** A numbered change of the schema (docs/extending.md#a-table-or-a-column). */
@@ -41,6 +49,13 @@ const repeatedGroupNames: SchemaPart = async (schema) => {
   }));
 };
 
+/** The function that PostgreSQL has for limits. */
+const changeFunction: SchemaPart = async ({ dialect, connection }) => {
+  if (dialect.name !== 'postgresql') return [];
+  const { rows } = await connection.raw('select to_regproc(?) as present', [CHANGE_FUNCTION]);
+  return rows[0].present === null ? [{ adds: `function ${CHANGE_FUNCTION}`, sql: createChangeFunction }] : [];
+};
+
 /**
  * All migrations. Those that a release has stay as they are: what they add is looked for at every start, and made again where it
  * is gone. A part that a later one undoes is wrapped in `untilVersion`.
@@ -76,5 +91,17 @@ export const migrations: readonly Migration[] = [
     name: 'counters of limits',
     compatibleFrom: 1,
     parts: [...limitTables.map(addTable), ...limitIndexes.map(addIndex)],
+  },
+  {
+    version: 14,
+    name: 'facts of submissions for replicas that see only the end, and the mark of changes in each resource',
+    compatibleFrom: 1,
+    parts: [
+      addColumn('eg_query_decisions', 'rule_name', () => 'varchar(256)'),
+      addColumn('eg_query_decisions', 'group_set', () => 'varchar(256)'),
+      addColumn('eg_query_decisions', 'gateway_queued_ms', () => 'bigint'),
+      addColumn('eg_resources', 'changed', () => 'bigint'),
+      changeFunction,
+    ],
   },
 ];

@@ -68,9 +68,12 @@ export interface QueryRecord {
   readonly decision: string | null;
   /** Groups of the user to find it by (`eg_query_groups`); left out for none, and in what is read. */
   readonly groups?: readonly string[];
+  /** As of `QueryOutcomeRecord`, for replicas that see only its end; left out in what is read. */
+  readonly rule?: string | null;
+  readonly gatewayQueuedMillis?: number | null;
 }
 
-export type QueryListRow = Omit<QueryRecord, 'decision' | 'groups'>;
+export type QueryListRow = Omit<QueryRecord, 'decision' | 'groups' | 'rule' | 'gatewayQueuedMillis'>;
 
 /** Filters of the history; absent means any. Times in milliseconds, `from` inclusive, `to` exclusive. */
 export interface HistoryFilter {

@@ -230,20 +230,17 @@ export class QueryRecorder {
     submission: Submission,
     route: SubmissionRoute,
   ): void {
-    const { body, user, queuedAs } = submission;
+    const { body, queuedAs } = submission;
     const { history, clock, settings } = this.#parts;
     if (!settings.historyEnabled) return;
     history.add({
+      ...this.factsOf(proxied, submission, route),
       queryId,
       queryText: body.text,
-      user: user.user,
-      source: this.#sourceOf(proxied) ?? null,
       backendUrl: cluster.proxyTo,
       created: clock.now(),
-      routingGroup: route.decision.group,
       externalUrl: cluster.externalUrl,
       cluster: cluster.name,
-      ...(user.membership && queryGroups(user.membership)),
       decision: decisionText(route.decision, {
         ...this.#way(proxied, submission, true, route),
         ...(queuedAs === undefined ? {} : { queuedAs }),

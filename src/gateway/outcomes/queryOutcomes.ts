@@ -39,6 +39,8 @@ const MAX_ROWS = 2_000;
 const ABANDONED_AFTER_MS = 300_000;
 /** The database may have the time of a client's last request with this delay. */
 const LATE_RENEWAL_MS = 70_000;
+/** Delay of the end of a query that another replica submitted, so that the history has its facts. */
+const LATE_MS = 800;
 /** Time without another response after which a cluster's "unknown query" response is final. */
 const LOST_AFTER_MS = 30_000;
 /** Maximum number of tracked queries that this replica does not follow and that their clusters do not know. */
@@ -92,7 +94,7 @@ const statesOfErrors: ReadonlyMap<string, QueryState> = new Map([
 export class QueryOutcomes {
   readonly #writer: Pick<RecordWriter<QueryOutcomeRecord>, 'add'>;
   readonly #running: Pick<RunningQueryRepository, 'lastSeen'>;
-  readonly #stored: Pick<QueryOutcomeRepository, 'unended' | 'ends'>;
+  readonly #stored: Pick<QueryOutcomeRepository, 'unended' | 'ended'>;
   readonly #metrics: OutcomeMetrics;
   readonly #clock: Clock;
   readonly #logger: Logger;
@@ -100,6 +102,9 @@ export class QueryOutcomes {
   readonly #ended = new Set<string>();
   /** Queries of other replicas that their clusters do not know. */
   readonly #missed = new Map<string, MissedQuery>();
+  /** Ends that wait for the history, and when they began to. */
+  #lateEnds: { readonly record: QueryOutcomeRecord; readonly since: number }[] = [];
+  #lateTimer: NodeJS.Timeout | null = null;
   #timer: NodeJS.Timeout | null = null;
   #sweeping: Promise<void> | null = null;
 
@@ -107,7 +112,7 @@ export class QueryOutcomes {
   constructor(
     writer: Pick<RecordWriter<QueryOutcomeRecord>, 'add'>,
     running: Pick<RunningQueryRepository, 'lastSeen'>,
-    stored: Pick<QueryOutcomeRepository, 'unended' | 'ends'>,
+    stored: Pick<QueryOutcomeRepository, 'unended' | 'ended'>,
     registry: Registry,
     clock: Clock,
     logger: Logger,
@@ -131,6 +136,7 @@ export class QueryOutcomes {
     await this.#sweeping;
     for (const [queryId, query] of this.#open) if (!query.isWritten) this.#writeOpen(queryId, query);
     this.#open.clear();
+    this.#writeLateEnds(true);
   }
 
   begin(queryId: string, facts: QueryFacts): void {
@@ -233,7 +239,7 @@ export class QueryOutcomes {
     }
     await this.#endMissed(now);
     if (silent.length === 0) return;
-    const ends = await this.#stored.ends(silent);
+    const ends = await this.#stored.ended(silent);
     const elsewhere = await this.#running.lastSeen(silent);
     for (const queryId of silent) {
       const query = this.#open.get(queryId);
@@ -327,13 +333,29 @@ export class QueryOutcomes {
     elapsedMillis: number | null,
   ): void {
     const { error, ...figures } = page ?? { error: null, ...noPage };
-    this.#writer.add({
+    const record: QueryOutcomeRecord = {
       ...{ queryId, created, lastSeen, state, certainty: sureness, refused: false },
       ...facts,
       ...figures,
       ...errorColumns(error),
       ...{ elapsedMillis, firstRowMillis: firstRow, resultBytes: bytes, pages, queryText: null, decision: null },
-    });
+    };
+    if (facts.routingGroup !== null || state === RUNNING) {
+      this.#writer.add(record);
+      return;
+    }
+    this.#lateEnds.push({ record, since: this.#clock.monotonic() });
+    this.#lateTimer ??= setTimeout(() => this.#writeLateEnds(false), LATE_MS).unref();
+  }
+
+  #writeLateEnds(all: boolean): void {
+    clearTimeout(this.#lateTimer ?? undefined);
+    this.#lateTimer = null;
+    const until = this.#clock.monotonic() - LATE_MS / 2;
+    const due = this.#lateEnds.filter(({ since }) => all || since <= until);
+    this.#lateEnds = this.#lateEnds.filter(({ since }) => !all && since > until);
+    for (const { record } of due) this.#writer.add(record);
+    if (this.#lateEnds.length > 0) this.#lateTimer = setTimeout(() => this.#writeLateEnds(false), LATE_MS / 2).unref();
   }
 }
 

@@ -3,7 +3,7 @@ import type { LimitCounters } from '../../admission/limitCounters.ts';
 import type { Clock } from '../../model/clock.ts';
 import { queryStart } from '../../routing/statementProtocol.ts';
 import type { QueryOutcomeRepository } from '../../store/outcomeRepository.ts';
-import { guessedStates } from '../../store/queryOutcome.ts';
+import { guessedStates, RUNNING } from '../../store/queryOutcome.ts';
 import type { RunningQueryRepository } from '../../store/runningQueryRepository.ts';
 import type { RunningQueryRow } from '../../store/store.ts';
 
@@ -21,8 +21,8 @@ const ABANDONED_AFTER_MS = 300_000;
 const WRITE_INTERVAL_MS = 1_000;
 /** Age at which a query gets a row. A shorter query costs no statement. */
 const WRITE_AFTER_MS = 2_000;
-/** A query without a request here for this long may have ended at another replica. */
-const CHECK_AFTER_MS = 2_000;
+/** A query without a request here for this long may have ended at another replica, which has written so by then. */
+const CHECK_AFTER_MS = 4_000;
 /** Queries that one check takes at most; the others come with the next one. */
 const MAX_CHECKED = 10_000;
 /** Rows that one write takes at most; the others come with the next one. */
@@ -53,7 +53,7 @@ interface Running {
  */
 export class RunningQueries {
   readonly #repository: Omit<RunningQueryRepository, 'list'>;
-  readonly #outcomes: Pick<QueryOutcomeRepository, 'ends'>;
+  readonly #outcomes: Pick<QueryOutcomeRepository, 'ended'>;
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #running = new Map<string, Running>();
@@ -66,7 +66,7 @@ export class RunningQueries {
 
   constructor(
     repository: Omit<RunningQueryRepository, 'list'>,
-    outcomes: Pick<QueryOutcomeRepository, 'ends'>,
+    outcomes: Pick<QueryOutcomeRepository, 'ended'>,
     clock: Clock,
     logger: Logger,
   ) {
@@ -173,9 +173,8 @@ export class RunningQueries {
     return this.#clock.now() - started >= WRITE_AFTER_MS;
   }
 
-  async #endsOf(queryIds: readonly string[]): Promise<ReadonlySet<string>> {
-    const ends = await this.#outcomes.ends(queryIds);
-    return new Set([...ends].filter(([, state]) => !guessedStates.includes(state)).map(([queryId]) => queryId));
+  #endsOf(queryIds: readonly string[]): Promise<ReadonlySet<string>> {
+    return this.#outcomes.ended(queryIds, [RUNNING, ...guessedStates]);
   }
 
   /** @param all also those that began just now */
@@ -192,7 +191,8 @@ export class RunningQueries {
     const checked: string[] = [];
     for (const [queryId, running] of this.#running) {
       const { cluster, started, lastSeen, stored } = running;
-      const isUnwritten = stored === null ? all || this.#isOld(running) : lastSeen - stored >= RENEW_AFTER_MS;
+      const isFollowed = lastSeen - started >= WRITE_AFTER_MS || lastSeen <= now - CHECK_AFTER_MS;
+      const isUnwritten = stored === null ? all || isFollowed : lastSeen - stored >= RENEW_AFTER_MS;
       if (lastSeen < now - ABANDONED_AFTER_MS) {
         // Its row stays: clients may ask other replicas, and who reads it looks at its time.
         this.#running.delete(queryId);

@@ -1,7 +1,6 @@
 import type { Knex } from 'knex';
-import { cutToBytes } from '../columns.ts';
+import { cutToBytes, type FittedRecord } from '../columns.ts';
 import type { SqlDialect } from '../dialect.ts';
-import type { QueryRecord } from '../store.ts';
 
 /**
  * Time that a replica waits for another's migration: asked in turns of a few seconds, below the statement's time-out.
@@ -11,7 +10,8 @@ const LOCK_TURN_SECONDS = 4;
 
 const historyHead =
   'insert into query_history (query_id, query_text, created, backend_url, user_name, source, routing_group, external_url) values ';
-const decisionsHead = 'insert into eg_query_decisions (query_id, cluster, created, decision) values ';
+const decisionsHead =
+  'insert into eg_query_decisions (query_id, cluster, created, decision, rule_name, group_set, gateway_queued_ms) values ';
 /** Unlike `insert ignore` this ignores existing ids only and still rejects values that do not fit. */
 const keep = ' on duplicate key update query_id = values(query_id)';
 
@@ -33,8 +33,8 @@ function packetCapacity(knex: Knex): Promise<number> {
 }
 
 /** Splits a batch so that each part fits into a packet; a text that alone is too long is cut. */
-function splitByBytes(records: readonly QueryRecord[], capacity: number): QueryRecord[][] {
-  const parts: QueryRecord[][] = [];
+function splitByBytes(records: readonly FittedRecord[], capacity: number): FittedRecord[][] {
+  const parts: FittedRecord[][] = [];
   let used = Number.POSITIVE_INFINITY;
   for (const record of records) {
     const decision = record.decision !== null && Buffer.byteLength(record.decision) > capacity ? null : record.decision;
@@ -125,14 +125,15 @@ export const mysqlDialect: SqlDialect = {
   },
 };
 
-async function insertPart(knex: Knex, records: readonly QueryRecord[]): Promise<void> {
+async function insertPart(knex: Knex, records: readonly FittedRecord[]): Promise<void> {
   const history: Knex.RawBinding[] = [];
   const decisions: Knex.RawBinding[] = [];
   for (const record of records) {
     history.push(record.queryId, record.queryText, record.created, record.backendUrl, record.user);
     history.push(record.source, record.routingGroup, record.externalUrl);
     decisions.push(record.queryId, record.cluster, record.created, record.decision);
+    decisions.push(record.rule, record.groupSet, record.gatewayQueuedMillis);
   }
   await knex.raw(historyHead + values('(?,?,?,?,?,?,?,?)', records.length) + keep, history);
-  await knex.raw(decisionsHead + values('(?,?,?,?)', records.length) + keep, decisions);
+  await knex.raw(decisionsHead + values('(?,?,?,?,?,?,?)', records.length) + keep, decisions);
 }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Knex } from 'knex';
+import type { FittedRecord } from '../columns.ts';
 import type { SqlDialect } from '../dialect.ts';
-import type { QueryRecord } from '../store.ts';
 
 /** Key of the advisory lock: "EGmigrat" in ASCII, halved. */
 const LOCK = [0x45476d69, 0x67726174] as const;
@@ -10,7 +10,8 @@ const LOCK_PATIENCE_MS = 120_000;
 
 const insertSql = `with r as materialized (
   select * from json_to_recordset(cast(? as json)) as t("queryId" text, "queryText" text, "user" text, "source" text,
-    "backendUrl" text, "created" bigint, "routingGroup" text, "externalUrl" text, "cluster" text, "decision" bigint)
+    "backendUrl" text, "created" bigint, "routingGroup" text, "externalUrl" text, "cluster" text, "decision" bigint,
+    "rule" text, "groupSet" text, "gatewayQueuedMillis" bigint)
 ), d as (
   select * from json_array_elements_text(cast(? as json)) with ordinality as t("text", "number")
 ), h as (
@@ -18,11 +19,11 @@ const insertSql = `with r as materialized (
   select "queryId", "queryText", "created", "backendUrl", "user", "source", "routingGroup", "externalUrl" from r
   on conflict do nothing
 )
-insert into eg_query_decisions (query_id, cluster, created, decision)
-select "queryId", "cluster", "created", "text" from r left join d on "number" = "decision" on conflict do nothing`;
+insert into eg_query_decisions (query_id, cluster, created, decision, rule_name, group_set, gateway_queued_ms)
+select "queryId", "cluster", "created", "text", "rule", "groupSet", "gatewayQueuedMillis" from r left join d on "number" = "decision" on conflict do nothing`;
 
 /** The records and the texts of their decisions, which are long and mostly alike: each once, and its number from 1 on. */
-function historyParameters(records: readonly QueryRecord[]): readonly [records: string, decisions: string] {
+function historyParameters(records: readonly FittedRecord[]): readonly [records: string, decisions: string] {
   const numbers = new Map<string, number>();
   const rows = records.map((record) => {
     const { decision } = record;

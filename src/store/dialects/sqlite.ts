@@ -8,8 +8,10 @@ const historySql = `insert into query_history
   (query_id, query_text, created, backend_url, user_name, source, routing_group, external_url)
   select value->>'queryId', value->>'queryText', value->>'created', value->>'backendUrl', value->>'user', value->>'source',
     value->>'routingGroup', value->>'externalUrl' from json_each(?) where true on conflict do nothing`;
-const decisionsSql = `insert into eg_query_decisions (query_id, cluster, created, decision)
-  select value->>'queryId', value->>'cluster', value->>'created', value->>'decision' from json_each(?) where true
+const decisionsSql = `insert into eg_query_decisions
+  (query_id, cluster, created, decision, rule_name, group_set, gateway_queued_ms)
+  select value->>'queryId', value->>'cluster', value->>'created', value->>'decision', value->>'rule', value->>'groupSet',
+    value->>'gatewayQueuedMillis' from json_each(?) where true
   on conflict do nothing`;
 
 const removeRunningSql = 'delete from eg_running_queries where query_id in (select value from json_each(?))';

@@ -11,7 +11,7 @@ import { databases, oneDatabase, type TestDatabase } from '../../support/databas
 
 const logger = pino({ level: 'silent' });
 const HOUR = 3_600_000;
-const START = 500_000 * HOUR;
+const START = 490_000 * HOUR;
 const HOURS = 6;
 /** By then all of them are over. */
 const END = START + (HOURS + 1) * HOUR;

@@ -63,7 +63,13 @@ for (const family of databases) {
           const value = Reflect.get(target, name) as unknown;
           if (typeof value !== 'function') return value;
           return async (...parameters: unknown[]) => {
-            if (name === 'ofQueries') sought.push(parameters[0] as string[]);
+            const ids =
+              name === 'ofQueries'
+                ? (parameters[0] as string[])
+                : name === 'changeAtOnce'
+                  ? (parameters[1] as { ends: readonly { queryId: string }[] }).ends.map(({ queryId }) => queryId)
+                  : [];
+            if (ids.length > 0) sought.push(ids);
             const result: unknown = await value.apply(target, parameters);
             if (failing()) throw new GatewayError('EG_DATABASE_UNAVAILABLE', 'the response is lost');
             return result;

@@ -186,10 +186,40 @@ for (const database of databases) {
       expect(unended.get('open running')).toMatchObject({ user: 'alice', rule: 'team', cluster: 'a' });
       expect(unended.get('open history')).toMatchObject({ routingGroup: 'adhoc', cluster: 'a', rule: null });
       expect(await store.outcomes.unended([])).toEqual(new Map());
-      expect(await store.outcomes.ends(ids)).toEqual(new Map([['open ended', 'FINISHED']]));
-      expect(await store.outcomes.ends([])).toEqual(new Map());
+      expect(await store.outcomes.ended(ids)).toEqual(new Set(['open ended']));
+      expect(await store.outcomes.ended(ids, ['RUNNING', 'FINISHED'])).toEqual(new Set());
+      expect(await store.outcomes.ended([])).toEqual(new Set());
       for (const table of ['query_history', 'eg_query_decisions'])
         await store.database.knex(table).whereIn('query_id', ids).delete();
+    });
+
+    it('knows the facts of a submission from the history, where another replica saw the end', async () => {
+      const facts = { rule: 'team', gatewayQueuedMillis: 70, groups: ['etl', 'all'] };
+      await store.history.insert([{ ...record('seen elsewhere'), ...facts, created: 5_000 }]);
+      const unknown = { routingGroup: null, user: null, source: null, rule: null, gatewayQueuedMillis: null };
+      await store.outcomes.put([outcome('seen elsewhere', { ...unknown, cluster: 'a', created: 5_900 })]);
+      const { user, source, routingGroup } = record('seen elsewhere');
+      expect(await store.outcomes.get('seen elsewhere')).toMatchObject({
+        ...{ user, source, routingGroup, cluster: 'a', created: 5_000, state: 'FINISHED' },
+        ...{ rule: 'team', gatewayQueuedMillis: 70 },
+      });
+      const [row] = await store.database.knex('eg_query_outcomes').where('query_id', 'seen elsewhere');
+      const sets = await store.database.knex('eg_group_sets').where('set_id', row.group_set).pluck('group_name');
+      expect(sets.sort()).toEqual(['all', 'etl']);
+      for (const table of ['query_history', 'eg_query_decisions', 'eg_query_groups', 'eg_query_outcomes'])
+        await store.database.knex(table).where('query_id', 'seen elsewhere').delete();
+    });
+
+    it('notes changes of hours that are over only', async () => {
+      const now = Date.now();
+      const past = now - 3 * 3_600_000;
+      await store.outcomes.put([outcome('of now', { created: now }), outcome('of then', { created: past })]);
+      const hours = await store.database
+        .knex('eg_query_hours')
+        .where('hour', '>=', Math.floor(past / 3_600_000))
+        .pluck('hour');
+      expect(hours).toEqual([Math.floor(past / 3_600_000)]);
+      await store.database.knex('eg_query_outcomes').whereIn('query_id', ['of now', 'of then']).delete();
     });
 
     it('ends queries that no replica follows, and deletes old outcomes', async () => {
