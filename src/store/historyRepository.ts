@@ -73,7 +73,9 @@ export class QueryHistoryRepository {
   /** Inserts a batch; rows whose id exists are left as they are. */
   insert(records: readonly QueryRecord[]): Promise<void> {
     if (records.length === 0) return Promise.resolve();
-    const fitted = records.map((record) => fitRecord(record, record.groups === undefined ? null : groupSet(record.groups)));
+    const fitted = records.map((record) =>
+      fitRecord(record, record.groups === undefined ? null : groupSet(record.groups)),
+    );
     const { dialect } = this.database;
     return this.database.run(async (knex) => {
       await dialect.insertHistory(knex, fitted);
