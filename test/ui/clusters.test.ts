@@ -7,7 +7,7 @@ import { canBrowse, openWindow } from './support/browser.ts';
 import { closeNotices } from './support/notices.ts';
 import { expectPushed, stopTime } from './support/pageTime.ts';
 import { type Rig, startRig } from './support/rig.ts';
-import { expectSound } from './support/soundness.ts';
+import { expectSound, expectSoundInBothWidths } from './support/soundness.ts';
 
 const row = (page: Page, name: string) =>
   page.getByRole('row').filter({ has: page.getByRole('link', { name, exact: true }) });
@@ -141,55 +141,49 @@ describe.skipIf(!canBrowse)('Active Backends', () => {
     return values[0]?.states ?? {};
   };
 
-  test.each([
-    ['light', 1440],
-    ['dark', 420],
-  ] as const)(
-    'a backend has a page: health with reasons, figures, failures, rules, what is declared, %s at %i pixels',
-    async (colorScheme, width) => {
-      const headers = { 'X-Engine-Source': 'cron' };
-      await runQuery(rig.gateway.url, 'SELECT 1', { headers });
-      const { id } = await runQuery(rig.gateway.url, 'SELEC 1', { headers });
-      // Written in batches; the page counts queries every 30 s.
-      await expect
-        .poll(() => endedStates('etl-1'))
-        .toMatchObject({ FINISHED: expect.any(Number), FAILED: expect.any(Number) });
-      await using window = await openWindow(`${rig.pages}/clusters?filter=etl`, { colorScheme, width });
-      const { page } = window;
-      await page.getByRole('link', { name: 'etl-1', exact: true }).click();
-      await page.getByRole('heading', { level: 1, name: 'Backend etl-1' }).waitFor();
-      const region = (name: string) => page.getByRole('region', { name, exact: true });
-      const changes = region('Health timeline').getByRole('listitem');
-      rig.engines[2]?.setState({ failing: 503 });
-      try {
-        await expect.poll(() => changes.first().textContent()).toMatch(/^UNHEALTHY.*status 503$/);
-        await page.getByText('No backend of etl takes new queries').waitFor();
-        await page.getByText('New queries go to the default group adhoc (adhoc-1, adhoc-2).').waitFor();
-        await expectSound(window);
-      } finally {
-        rig.engines[2]?.setState({ failing: 0 });
-      }
-      await expect.poll(() => changes.nth(1).textContent()).toMatch(/^UNHEALTHY.*, for .*status 503$/);
-      expect(await changes.first().textContent()).toMatch(/^HEALTHYsince .*started$/);
-      await page.getByText('No backend of etl takes new queries').waitFor({ state: 'detached' });
-      await expect.poll(() => region('Rates and errors').textContent()).toMatch(/\d+ finished, .*\d+ users’ errors/);
-      await page.getByRole('table', { name: 'Last errors' }).getByText('SYNTAX_ERROR').first().waitFor();
-      await page.getByRole('link', { name: id, exact: true }).first().waitFor();
-      expect(await region('Rules that lead here').getByRole('link').allTextContents()).toEqual(['by header', 'jobs']);
-      expect(await region('Declared and in force').textContent()).toContain('All that is declared is in force.');
-      await page.getByText('Last day').click();
-      await expect.poll(() => page.url()).toBe(`${rig.pages}/clusters/etl-1?range=day`);
-      await expectSound(window);
-      await region('State').getByRole('link', { name: 'etl', exact: true }).click();
-      await page.getByRole('heading', { level: 1, name: 'Routing group etl' }).waitFor();
-      await page.goBack();
-      await page.goBack();
-      await page.getByRole('heading', { level: 1, name: 'Backend etl-1' }).waitFor();
-      await page.goBack();
-      await expect.poll(() => page.url()).toBe(`${rig.pages}/clusters?filter=etl`);
-      expect(window.defects).toEqual([]);
-    },
-  );
+  test('a backend has a page: health with reasons, figures, failures, rules, what is declared', async () => {
+    const headers = { 'X-Engine-Source': 'cron' };
+    await runQuery(rig.gateway.url, 'SELECT 1', { headers });
+    const { id } = await runQuery(rig.gateway.url, 'SELEC 1', { headers });
+    // Written in batches; the page counts queries every 30 s.
+    await expect
+      .poll(() => endedStates('etl-1'))
+      .toMatchObject({ FINISHED: expect.any(Number), FAILED: expect.any(Number) });
+    await using window = await openWindow(`${rig.pages}/clusters?filter=etl`);
+    const { page } = window;
+    await page.getByRole('link', { name: 'etl-1', exact: true }).click();
+    await page.getByRole('heading', { level: 1, name: 'Backend etl-1' }).waitFor();
+    const region = (name: string) => page.getByRole('region', { name, exact: true });
+    const changes = region('Health timeline').getByRole('listitem');
+    rig.engines[2]?.setState({ failing: 503 });
+    try {
+      await expect.poll(() => changes.first().textContent()).toMatch(/^UNHEALTHY.*status 503$/);
+      await page.getByText('No backend of etl takes new queries').waitFor();
+      await page.getByText('New queries go to the default group adhoc (adhoc-1, adhoc-2).').waitFor();
+      await expectSoundInBothWidths(window);
+    } finally {
+      rig.engines[2]?.setState({ failing: 0 });
+    }
+    await expect.poll(() => changes.nth(1).textContent()).toMatch(/^UNHEALTHY.*, for .*status 503$/);
+    expect(await changes.first().textContent()).toMatch(/^HEALTHYsince .*started$/);
+    await page.getByText('No backend of etl takes new queries').waitFor({ state: 'detached' });
+    await expect.poll(() => region('Rates and errors').textContent()).toMatch(/\d+ finished, .*\d+ users’ errors/);
+    await page.getByRole('table', { name: 'Last errors' }).getByText('SYNTAX_ERROR').first().waitFor();
+    await page.getByRole('link', { name: id, exact: true }).first().waitFor();
+    expect(await region('Rules that lead here').getByRole('link').allTextContents()).toEqual(['by header', 'jobs']);
+    expect(await region('Declared and in force').textContent()).toContain('All that is declared is in force.');
+    await page.getByText('Last day').click();
+    await expect.poll(() => page.url()).toBe(`${rig.pages}/clusters/etl-1?range=day`);
+    await expectSoundInBothWidths(window);
+    await region('State').getByRole('link', { name: 'etl', exact: true }).click();
+    await page.getByRole('heading', { level: 1, name: 'Routing group etl' }).waitFor();
+    await page.goBack();
+    await page.goBack();
+    await page.getByRole('heading', { level: 1, name: 'Backend etl-1' }).waitFor();
+    await page.goBack();
+    await expect.poll(() => page.url()).toBe(`${rig.pages}/clusters?filter=etl`);
+    expect(window.defects).toEqual([]);
+  });
 
   test('a backend whose queries fail while its check passes shows since when it is flapping', async () => {
     const [engine] = rig.engines;
@@ -280,17 +274,14 @@ describe.skipIf(!canBrowse)('Active Backends', () => {
     expect(window.defects).toEqual([]);
   });
 
-  test.each([
-    ['dark', 1280],
-    ['light', 420],
-  ] as const)('a routing group has a page, and is drained as a whole, %s at %i pixels', async (colorScheme, width) => {
-    await using window = await openWindow(`${rig.pages}/groups/adhoc`, { colorScheme, width });
+  test('a routing group has a page, and is drained as a whole', async () => {
+    await using window = await openWindow(`${rig.pages}/groups/adhoc`);
     const { page } = window;
     const region = (name: string) => page.getByRole('region', { name, exact: true });
     await switchOf(page, 'adhoc-2').waitFor();
     expect(await region('Capacity and limits').textContent()).toMatch(/2 of 2 backends.*Default group/);
     await region('Rules that lead here').getByText('it is the default group').waitFor();
-    await expectSound(window);
+    await expectSoundInBothWidths(window);
     await page.getByRole('button', { name: 'Drain all' }).click();
     const question = page.getByRole('dialog', { name: 'Drain all of adhoc?' });
     await expect

@@ -8,7 +8,7 @@ import { timeOf } from '../support/stopwatch.ts';
 import { canBrowse, openWindow } from './support/browser.ts';
 import { logIn, logInByToken } from './support/login.ts';
 import { formAccess, type Rig, startRig } from './support/rig.ts';
-import { expectReadable, expectSound } from './support/soundness.ts';
+import { expectReadable, expectSound, expectSoundInBothWidths } from './support/soundness.ts';
 
 const GITOPS = 'argocd-controller';
 
@@ -62,50 +62,42 @@ describe.skipIf(!canBrowse || !controlPlaneAvailable)('clusters and rules that a
     return window;
   };
 
-  test.each([
-    ['light', 1280],
-    ['dark', 420],
-  ] as const)(
-    'a cluster: fields of another manager are named with it, and taken over when asked, %s at %i pixels',
-    async (colorScheme, width) => {
-      const name = `declared-${colorScheme}`;
-      await declare(name);
-      await using window = await open('/clusters', { colorScheme, width });
-      const { page } = window;
-      await expect
-        .poll(() => row(page, name).textContent())
-        .toMatch(new RegExp(`^${name}${GITOPS}adhoc.*(?<!UN)HEALTHY`));
-      await page.getByRole('button', { name: `Details of ${name}` }).click();
-      const details = page.getByRole('dialog', { name });
-      await expect
-        .poll(() => details.textContent())
-        .toMatch(/Declared byKubernetes resource.*Field managersargocd-controller: proxyTo, routingGroup.*ReadyTrue/);
-      await expectSound(window);
-      await page.keyboard.press('Escape');
-      await details.waitFor({ state: 'detached' });
+  test('a cluster: fields of another manager are named with it, and taken over when asked', async () => {
+    const name = 'declared';
+    await declare(name);
+    await using window = await open('/clusters');
+    const { page } = window;
+    await expect
+      .poll(() => row(page, name).textContent())
+      .toMatch(new RegExp(`^${name}${GITOPS}adhoc.*(?<!UN)HEALTHY`));
+    await page.getByRole('button', { name: `Details of ${name}` }).click();
+    const details = page.getByRole('dialog', { name });
+    await expect
+      .poll(() => details.textContent())
+      .toMatch(/Declared byKubernetes resource.*Field managersargocd-controller: proxyTo, routingGroup.*ReadyTrue/);
+    await expectSoundInBothWidths(window);
+    await page.keyboard.press('Escape');
+    await details.waitFor({ state: 'detached' });
 
-      await page.getByRole('button', { name: `Edit ${name}` }).click();
-      const dialog = page.getByRole('dialog', { name: `Edit ${name}` });
-      await dialog.getByRole('combobox', { name: 'Routing group' }).fill('etl');
-      await dialog.getByRole('button', { name: 'Save' }).click();
-      const refused = dialog.getByRole('alert');
-      await expect
-        .poll(() => refused.getByRole('listitem').allTextContents())
-        .toEqual([`spec.routingGroup: ${GITOPS}`]);
-      expect((await stored('engineclusters', name)).spec.routingGroup).toBe('adhoc');
-      await expectSound(window);
-      await dialog.getByRole('button', { name: 'Take over and save' }).click();
-      await dialog.waitFor({ state: 'detached' });
-      expect((await stored('engineclusters', name)).spec.routingGroup).toBe('etl');
-      expect(await ownersOf('engineclusters', name, 'routingGroup')).toEqual(['engine-gateway-api']);
-      await expect
-        .poll(() => row(page, name).textContent())
-        .toMatch(new RegExp(`^${name}(${GITOPS}, REST|REST, ${GITOPS})etl`));
-      await page.getByRole('button', { name: `Details of ${name}` }).click();
-      await details.getByText('engine-gateway-api: routingGroup').waitFor();
-      expect(window.defects).toEqual([]);
-    },
-  );
+    await page.getByRole('button', { name: `Edit ${name}` }).click();
+    const dialog = page.getByRole('dialog', { name: `Edit ${name}` });
+    await dialog.getByRole('combobox', { name: 'Routing group' }).fill('etl');
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    const refused = dialog.getByRole('alert');
+    await expect.poll(() => refused.getByRole('listitem').allTextContents()).toEqual([`spec.routingGroup: ${GITOPS}`]);
+    expect((await stored('engineclusters', name)).spec.routingGroup).toBe('adhoc');
+    await expectSoundInBothWidths(window);
+    await dialog.getByRole('button', { name: 'Take over and save' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    expect((await stored('engineclusters', name)).spec.routingGroup).toBe('etl');
+    expect(await ownersOf('engineclusters', name, 'routingGroup')).toEqual(['engine-gateway-api']);
+    await expect
+      .poll(() => row(page, name).textContent())
+      .toMatch(new RegExp(`^${name}(${GITOPS}, REST|REST, ${GITOPS})etl`));
+    await page.getByRole('button', { name: `Details of ${name}` }).click();
+    await details.getByText('engine-gateway-api: routingGroup').waitFor();
+    expect(window.defects).toEqual([]);
+  });
 
   test('a rule: likewise', async () => {
     await kube.apply(GITOPS, ruleManifest('to-adhoc', { description: 'Everything', priority: 3 }));

@@ -104,6 +104,16 @@ export async function expectSoundInBothSchemes(window: Window, place = 'the page
   }
 }
 
+/** As `expectSound`; and in a narrow window with dark colours, after which the page is wide and light. */
+export async function expectSoundInBothWidths(window: Window): Promise<void> {
+  await expectSound(window);
+  await window.page.setViewportSize({ width: 420, height: 900 });
+  await window.page.emulateMedia({ colorScheme: 'dark', reducedMotion: 'reduce' });
+  await expectSound(window, 'the narrow page');
+  await window.page.setViewportSize({ width: 1280, height: 900 });
+  await window.page.emulateMedia({ colorScheme: 'light', reducedMotion: 'reduce' });
+}
+
 /**
  * As `expectSound`; and no text is cut off where nothing says the rest, and switches that cannot be moved show where they stand.
  * @param place what a failure names
