@@ -198,7 +198,7 @@ export function heldDeletionRoutes(
 type MayChange = (namespace: string | undefined) => boolean;
 
 function changesOf(request: FastifyRequest, clusters: readonly InventoryCluster[]): Promise<MayChange> {
-  const namespaces = clusters.flatMap(({ resource }) => resource?.namespace ?? []);
+  const namespaces = clusters.map(({ resource }) => resource?.namespace);
   return permissions(request, changeClusters, namespaces);
 }
 

@@ -1,3 +1,4 @@
+import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { DescribedRequest } from '../gateway/analysis/explainRequest.ts';
 import { GatewayError } from '../model/errors.ts';
@@ -8,12 +9,12 @@ import { readTrace } from '../rules/decide/trace.ts';
 import type { QueryOutcomeRecord } from '../store/queryOutcome.ts';
 import type { QueryRecord, QueuedQueryRow } from '../store/store.ts';
 import type { ApiContext, RuleParts, StoreContext } from './apiContext.ts';
-import { type Caller, changeRules, explainAll, queryUserOf } from './auth/endpointAccess.ts';
-import { callerOf, requireAccess } from './auth/guard.ts';
+import { accessOfRole, type Caller, changeRules, explainAll, queryUserOf } from './auth/endpointAccess.ts';
+import { callerOf, isVisible, permissions, requireAccess, visibleQueries } from './auth/guard.ts';
 import type { ListQueue, QueueEntry } from './queries.ts';
 import { outcomeResponse } from './responses/queries.ts';
 import { Explanation, RoutedQuery } from './responses/routing.ts';
-import { checkedBody, notFound, routes } from './routes.ts';
+import { checkedBody, listed, notFound, routes } from './routes.ts';
 import { RuleToTry, wholeRule } from './rules.ts';
 import { nullable } from './schemas.ts';
 
@@ -30,15 +31,17 @@ export function explainRoute(api: ApiContext, { explain }: RuleParts): void {
   routes(api, 'routing')('POST', '/api/explain', {
     summary: 'Explains where a request would go',
     description:
-      'Nothing is sent and no external service is asked. A statement with a transaction id goes to the cluster that began the transaction. With `rule`, as if that rule were in force in place of the one of its name: it is not stored. A call with `rule` needs the right to change rules. Callers without ADMIN explain requests of their own: `user` and the header of the user are theirs, `groups` is left out, and there is no other line that names a user.',
+      'Nothing is sent and no external service is asked. A statement with a transaction id goes to the cluster that began the transaction. With `rule`, as if that rule were in force in place of the one of its name: it is not stored. A call with `rule` needs the right to change rules. Callers without ADMIN explain requests that a tenant decides of which they may change the resources, and requests of their own: `user` and the header of the user are theirs, `groups` is left out, and there is no other line that names a user.',
     body: checkedBody(TriedRequest),
     returns: ['The decision and how it came about.', Explanation],
     errors: [422, 503],
+    options: listed,
     handle: async ({ request, body }): Promise<Explanation> => {
       const { rule = null, ...described } = body;
       const caller = callerOf(request);
       const isForAll = await caller.permits(explainAll);
-      const own = isForAll ? described : ownRequest(described, caller, names, explain.identityHeaders);
+      const isTenants = !isForAll && (await isOfTenants(described, request, api, explain));
+      const own = isForAll || isTenants ? described : ownRequest(described, caller, names, explain.identityHeaders);
       if (rule !== null) await requireAccess(request, changeRules);
       const transactionId = explain.transactionOf(own);
       const began = transactionId === null ? null : ((await api.store?.transactions.get(transactionId)) ?? null);
@@ -48,6 +51,21 @@ export function explainRoute(api: ApiContext, { explain }: RuleParts): void {
       return isForAll ? explanation : { ...explanation, conditions: [] };
     },
   });
+}
+
+/** True if a tenant decides a request in one of the namespaces of which the caller may change the resources. */
+async function isOfTenants(
+  described: DescribedRequest,
+  request: FastifyRequest,
+  { operator }: ApiContext,
+  explain: RuleParts['explain'],
+): Promise<boolean> {
+  if (operator === null) return false;
+  const { tenancy } = operator.controller;
+  const { user, source } = explain.senderOf(described);
+  const { tenant } = tenancy.decider(user, source);
+  const namespaces = tenancy.namespaces.filter((each) => tenant !== null && tenancy.tenantOf(each) === tenant);
+  return namespaces.some(await permissions(request, accessOfRole('ADMIN'), namespaces));
 }
 
 /** The route of a query of the history (docs/rest-api.md#routing-explained). */
@@ -61,6 +79,7 @@ export function queryDetailsRoute(api: StoreContext, listQueue: ListQueue): void
     params: QueryInPath,
     returns: ['The query and its decision.', RoutedQuery],
     errors: [404, 503],
+    options: listed,
     handle: async ({ request, params: { queryId } }) => {
       // NUL is in no id, and PostgreSQL rejects it.
       const isPossible = !queryId.includes('\0');
@@ -74,7 +93,7 @@ export function queryDetailsRoute(api: StoreContext, listQueue: ListQueue): void
           rejectedQuery(outcome) ??
           (row === null ? null : whileWaiting(row)))
         : null;
-      if (record === null || !(await maySee(request.caller, record))) {
+      if (record === null || !isVisible(await visibleQueries(request, api), record)) {
         throw notFound(`There is no query ${queryId.slice(0, 100)} in the history.`);
       }
       const isQueued = outcome === null && (row?.state === 'waiting' || row?.state === 'submitting');
@@ -100,12 +119,6 @@ function rejectedQuery(outcome: QueryOutcomeRecord | null): QueryRecord | null {
   const { queryId, queryText, user, source, routingGroup, created, cluster, decision } = outcome;
   const nowhere = { backendUrl: '', externalUrl: null, cluster: cluster ?? '' };
   return { queryId, queryText: queryText ?? '', user, source, routingGroup, created, decision, ...nowhere };
-}
-
-/** Administrators see all queries, users their own, as in `findQueryHistory`. */
-async function maySee(caller: Caller | null, record: QueryRecord): Promise<boolean> {
-  if (caller === null || queryUserOf(caller) === record.user) return true;
-  return (await caller.roles()).has('ADMIN');
 }
 
 /** @param row of a query that waits, or waited, where it was found by the id that it waits under */

@@ -1,12 +1,13 @@
+import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import type { RoutingTable } from '../routing/routingTable.ts';
 import { isQueuedId } from '../routing/statementProtocol.ts';
 import type { QueryCount } from '../store/queryCounts.ts';
 import type { HistoryFilter, QueryListRow, Store } from '../store/store.ts';
 import type { StoreContext } from './apiContext.ts';
-import { visibleUser } from './auth/guard.ts';
+import { visibleFilter } from './auth/guard.ts';
 import { HistoryRow, SearchRow } from './responses/queries.ts';
-import { checkedBody, routes, searchText } from './routes.ts';
+import { checkedBody, listed, routes, searchText } from './routes.ts';
 import { integerField, iso, nullable, objectOrNull, type ResponseBody, textField, withoutNulls } from './schemas.ts';
 
 const MINUTE = 60_000;
@@ -86,7 +87,8 @@ export function historyRoutes(api: StoreContext): void {
     body: { ...checkedBody(HistoryQuery), isOptional: true },
     returns: ['The page.', HistoryRows],
     errors: [503],
-    handle: async ({ request, body }) => historyPage(body, visibleTo(await visibleUser(request)), store),
+    options: listed,
+    handle: async ({ request, body }) => historyPage(body, await visibleFilter(request, api), store),
   });
 
   route('POST', '/webapp/getDistribution', {
@@ -116,8 +118,9 @@ export function searchRoutes(api: StoreContext): void {
     body: checkedBody(SearchQuery),
     returns: ['The page.', SearchPage],
     errors: [503],
+    options: listed,
     handle: async ({ request, body: { match = 'exact', ...query } }) => {
-      const fixed = { match, ...visibleTo(await visibleUser(request)) };
+      const fixed = { match, ...(await visibleFilter(request, api)) };
       const { total, rows } = await historyPage(query, fixed, api.store);
       const ends = await api.store.queryList.ends(rows.map(({ queryId }) => queryId));
       return { total, rows: rows.map((row): SearchRow => ({ ...row, ...withoutNulls(ends.get(row.queryId) ?? {}) })) };
@@ -129,15 +132,16 @@ export function searchRoutes(api: StoreContext): void {
 export function viewRoutes(api: StoreContext): void {
   const base = `${api.names.gatewayPath}/api`;
   const route = routes(api, 'views');
-  const newest = async (user: string | null) =>
-    (await api.store.history.find(user === null ? {} : { user }, { offset: 0, limit: MAX_PAGE })).records;
+  const newest = async (request: FastifyRequest) =>
+    (await api.store.history.find(await visibleFilter(request, api), { offset: 0, limit: MAX_PAGE })).records;
 
   route('GET', `${base}/queryHistory`, {
     summary: `The newest ${MAX_PAGE} queries`,
     description: 'Callers without ADMIN see their own.',
     returns: ['The queries, newest first.', Type.Array(HistoryRow)],
     errors: [503],
-    handle: async ({ request }) => (await newest(await visibleUser(request))).map(historyRow),
+    options: listed,
+    handle: async ({ request }) => (await newest(request)).map(historyRow),
   });
 
   route('GET', `${base}/queryHistoryDistribution`, {
@@ -145,17 +149,14 @@ export function viewRoutes(api: StoreContext): void {
     description: 'Callers without ADMIN see their own.',
     returns: ['Counts by name; a cluster that is gone goes by its URL.', Type.Record(Type.String(), Type.Integer())],
     errors: [503],
+    options: listed,
     handle: async ({ request }) => {
       const clusters = namesByUrl(api.table.current);
-      const queries = await newest(await visibleUser(request));
+      const queries = await newest(request);
       const byName = Map.groupBy(queries, ({ backendUrl }) => clusters.get(backendUrl) ?? backendUrl);
       return Object.fromEntries([...byName].map(([name, own]) => [name, own.length]));
     },
   });
-}
-
-function visibleTo(user: string | null): HistoryFilter {
-  return user === null ? {} : { visibleTo: user, user };
 }
 
 /**

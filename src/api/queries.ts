@@ -10,7 +10,7 @@ import { type StatisticsDimension, statisticsDimensions } from '../store/statist
 import type { QueryRecord, QueuedQueryRow } from '../store/store.ts';
 import type { StoreContext } from './apiContext.ts';
 import { type Caller, queryUserOf } from './auth/endpointAccess.ts';
-import { callerOf, visibleUser } from './auth/guard.ts';
+import { callerOf, isVisible, visibleFilter, visibleQueries } from './auth/guard.ts';
 import {
   LISTED_TEXT,
   ListedQuery,
@@ -20,7 +20,7 @@ import {
   RunningQueryList,
   Statistics,
 } from './responses/queries.ts';
-import { type Call, notFound, routes, searchText } from './routes.ts';
+import { type Call, listed, notFound, routes, searchText } from './routes.ts';
 import { iso, oneOf, optionalTextField } from './schemas.ts';
 
 const HOUR = 3_600_000;
@@ -101,9 +101,10 @@ export function queryRoutes(api: StoreContext): void {
     returns: ['The page.', QueryPage],
     hasTag: true,
     errors: [503],
+    options: listed,
     handle: async ({ request, query }) => {
       const size = Math.max(1, Math.min(Number(query.limit ?? DEFAULT_PAGE), MAX_PAGE));
-      const filter = visibleFilter(await visibleUser(request), query);
+      const filter = { ...filterOf(query), ...(await visibleFilter(request, api)) };
       const rows = await list.find(filter, size, placeOf(query.after), LISTED_TEXT);
       const last = rows.length < size ? undefined : rows.at(-1);
       const next = last === undefined ? null : `${last.created}:${last.queryId}`;
@@ -122,8 +123,9 @@ export function queryRoutes(api: StoreContext): void {
       },
     },
     errors: [503],
+    options: listed,
     handle: async ({ request, reply, query }) => {
-      const filter = visibleFilter(await visibleUser(request), query);
+      const filter = { ...filterOf(query), ...(await visibleFilter(request, api)) };
       const { format = 'csv' } = query;
       // The first rows, so that an unavailable database still gets its own status.
       await list.find(filter, 1, null, 0);
@@ -141,14 +143,17 @@ export function queryRoutes(api: StoreContext): void {
     returns: ['The figures.', Statistics],
     hasTag: true,
     errors: [503],
+    options: listed,
     handle: async ({ request, query }) => {
       const { by = 'cluster', limit, cluster, routingGroup } = query;
       const to = Number(query.to ?? clock.now());
       const from = Number(query.from ?? to - HOUR);
-      const user = await visibleUser(request);
+      const visible = await visibleQueries(request, api);
+      // Figures are of one cluster, of one group, or of one user: sums have no more than one of them.
+      const isOwn = visible?.clusters.includes(cluster ?? '') || visible?.groups.includes(routingGroup ?? '');
       const values = await statistics.of({
         ...{ by, from, to, limit: Math.max(1, Math.min(Number(limit ?? MAX_VALUES), MAX_VALUES)) },
-        ...(user === null ? {} : { user }),
+        ...(visible === null || isOwn ? {} : { user: visible.user }),
         ...(cluster === undefined ? {} : { cluster: searchText(cluster) }),
         ...(routingGroup === undefined ? {} : { routingGroup: searchText(routingGroup) }),
       });
@@ -162,8 +167,7 @@ export function queryRoutes(api: StoreContext): void {
   });
 }
 
-/** The filter of a call. @param user the only user with queries that the caller may see; null: all */
-function visibleFilter(user: string | null, query: Static<typeof Filter>): QueryListFilter {
+function filterOf(query: Static<typeof Filter>): QueryListFilter {
   const { from, to, state: states, minElapsedMillis, maxElapsedMillis, match } = query;
   const own = (Object.keys(texts) as (keyof typeof texts)[]).flatMap((field) => {
     const value = query[field];
@@ -176,7 +180,6 @@ function visibleFilter(user: string | null, query: Static<typeof Filter>): Query
     ...Object.fromEntries([...own, ...numbers]),
     ...(match === 'prefix' ? { match } : {}),
     ...(states === undefined ? {} : { states: states.split(',') as QueryState[] }),
-    ...(user === null ? {} : { visibleTo: user, user }),
   };
 }
 
@@ -263,13 +266,12 @@ export function runningQueryRoutes(api: StoreContext): void {
     query: RunningFilter,
     returns: ['Queries that run.', RunningQueryList],
     errors: [503],
+    options: listed,
     handle: async ({ request, query }): Promise<RunningQueryList> => {
-      const own = await visibleUser(request);
-      const { user = own ?? undefined, ...filter } = query;
+      const visibleTo = (await visibleQueries(request, api)) ?? undefined;
       const now = clock.now();
-      const who = { ...(user === undefined ? {} : { user }), seenSince: now - ABANDONED_AFTER_MS };
-      const mayHave = own === null || user === own;
-      const rows = mayHave ? await store.runningQueries.list({ ...filter, ...who }, MAX_LISTED + 1) : [];
+      const filter = { ...query, ...(visibleTo && { visibleTo }), seenSince: now - ABANDONED_AFTER_MS };
+      const rows = await store.runningQueries.list(filter, MAX_LISTED + 1);
       const queries = rows.slice(0, MAX_LISTED).map(({ started, lastSeen, ...row }) => ({
         ...{ ...row, since: iso(started), lastRequest: iso(lastSeen) },
         ageSeconds: Math.max(0, Math.floor((now - started) / 1000)),
@@ -285,12 +287,14 @@ export function runningQueryRoutes(api: StoreContext): void {
     params: IdInPath,
     responses: { 204: Type.Null({ description: 'The cluster has ended it.' }) },
     errors: [404, 422, 502, 503],
+    options: listed,
     handle: async ({ request, reply, params: { queryId } }) => {
-      const own = await visibleUser(request);
+      const visible = await visibleQueries(request, api);
       const isPossible = /^[\w-]{1,256}$/.test(queryId);
       const record = isPossible ? (buffered(queryId) ?? (await store.history.get(queryId))) : null;
       const notRunning = notFound(`No query ${queryId.slice(0, 100)} of yours runs.`);
-      if (!isPossible || (own !== null && record?.user !== own)) throw notRunning;
+      const isTheirs = visible === null || (record !== null && isVisible(visible, record));
+      if (!isPossible || !isTheirs) throw notRunning;
       const caller = callerOf(request);
       const result = await kill(queryId, nameAtCluster(caller, record));
       if (result.kind === 'unknown' || result.kind === 'gone') throw notRunning;
@@ -358,9 +362,10 @@ export function queueRoutes(api: StoreContext, list: ListQueue): void {
     description: 'Callers without the role ADMIN see their own queries.',
     returns: ['Queries that wait, on all replicas.', QueueList],
     errors: [503],
+    options: listed,
     handle: async ({ request }): Promise<QueueList> => {
-      const own = await visibleUser(request);
-      const queries = (await list()).filter(({ user }) => own === null || user === own);
+      const visible = await visibleQueries(request, api);
+      const queries = (await list()).filter((query) => isVisible(visible, { ...query, cluster: null }));
       return { total: queries.length, queries };
     },
   });

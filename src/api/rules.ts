@@ -5,14 +5,16 @@ import { GatewayError } from '../model/errors.ts';
 import type { WriteContext } from '../operator/registry/resourceWrites.ts';
 import type { RoutingRules, RuleChange, RuleWrite } from '../operator/registry/routingRules.ts';
 import type { ApiContext, StoreContext } from './apiContext.ts';
-import { mayList } from './auth/guard.ts';
+import { changeRules } from './auth/endpointAccess.ts';
+import { mayList, permissions } from './auth/guard.ts';
 import { malformed } from './errors.ts';
 import { RuleEffect } from './responses/routing.ts';
-import { type Call, checkedBody, ListPage, listPageOf, ofNamespace, routes } from './routes.ts';
+import { type Call, checkedBody, ListPage, listed, listPageOf, ofNamespace, routes } from './routes.ts';
 import {
   Creation,
   count,
   Force,
+  flagField,
   iso,
   list,
   nullable,
@@ -82,6 +84,11 @@ async function changeRule<Rule extends object>(
   return ruleNamed(name);
 }
 
+/** Namespace of a rule's resource; undefined in a file. */
+function namespaceOf({ resource }: Pick<RuleState, 'resource'>): string | undefined {
+  return resource?.split('/')[0];
+}
+
 /**
  * Routing rules in firing order with status and mistakes, changing them where they live, and how many queries each
  * decided (docs/rest-api.md#routing-rules).
@@ -101,13 +108,18 @@ export function ruleRoutes(api: StoreContext, rules: RoutingRules): void {
     query: ListPage,
     returns: ['The rules.', RuleInventory],
     hasTag: true,
-    options: { config: { inNamespace: 'list' } },
+    options: listed,
     handle: async ({ query, request }) => {
       const { engine, file, rules: all }: RuleInventory = await rules.inventory();
-      const listed = all.filter(({ resource }) => mayList(request, resource?.split('/')[0]));
-      // The rules file is the platform's.
-      const shown = request.namespaces === null ? file : null;
-      return { engine, file: shown, rules: listPageOf(listed, query, ({ name }) => name) };
+      const shown = all.filter((rule) => mayList(request, namespaceOf(rule)));
+      const mayChange = await permissions(request, changeRules, shown.map(namespaceOf));
+      const page = listPageOf(shown, query, ({ name }) => name);
+      return {
+        engine,
+        // The rules file is the platform's.
+        file: request.namespaces === null ? file : null,
+        rules: page.map((rule) => ({ ...rule, mayChange: mayChange(namespaceOf(rule)) })),
+      };
     },
   });
 
@@ -169,9 +181,14 @@ export function ruleRoutes(api: StoreContext, rules: RoutingRules): void {
     returns: ['The counts.', RuleHitList],
     hasTag: true,
     errors: [503],
-    handle: async (): Promise<RuleHitList> => {
+    options: listed,
+    handle: async ({ request }): Promise<RuleHitList> => {
       const asOf = api.clock.now();
-      return { asOf: iso(asOf), hits: await api.store.ruleHits.before(asOf) };
+      const hits = await api.store.ruleHits.before(asOf);
+      if (request.namespaces === null) return { asOf: iso(asOf), hits };
+      const { rules: all } = await rules.inventory();
+      const shown = new Set(all.flatMap((rule) => (mayList(request, namespaceOf(rule)) ? [rule.name] : [])));
+      return { asOf: iso(asOf), hits: hits.filter(({ rule }) => shown.has(rule)) };
     },
   });
 }
@@ -301,6 +318,7 @@ export const RuleState = objectOf(
       Problem,
       'What of it may not be meant as it runs: it will fail, or Trino Gateway does something else.',
     ),
+    mayChange: Type.Optional(flagField('In lists: the caller may change and delete it.')),
   },
 );
 export type RuleState = ResponseBody<typeof RuleState>;

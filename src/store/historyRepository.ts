@@ -44,7 +44,14 @@ export function textMatches(query: Knex.QueryBuilder, dialect: Dialect, column: 
 export function filteredHistory(knex: Knex, dialect: Dialect, filter: HistoryFilter): Knex.QueryBuilder {
   const query = knex('query_history as h');
   const isPrefix = filter.match === 'prefix';
-  if (filter.visibleTo !== undefined) query.where('h.user_name', filter.visibleTo);
+  if (filter.visibleTo !== undefined) {
+    const { user: own, clusters } = filter.visibleTo;
+    const taken = knex('eg_query_decisions as v').whereRaw('v.query_id = h.query_id').whereIn('v.cluster', clusters);
+    query.where((visible) => {
+      visible.where('h.user_name', own);
+      if (clusters.length > 0) visible.orWhereExists(taken.select(knex.raw('1')));
+    });
+  }
   const { user, routingGroup, queryId, source, backendUrl, externalUrl } = filter;
   const beginnings = { user_name: user, routing_group: routingGroup, query_id: queryId, source };
   whereGiven(query, prefixed('h', beginnings), isPrefix);

@@ -97,8 +97,7 @@ export function queryList(database: Database) {
   /** Queries that clusters took, as the history has them. */
   const taken = async (knex: Knex, filter: QueryListFilter, page: Page) => {
     const filtered = filteredHistory(knex, dialect, filter).select('h.query_id');
-    const { user, visibleTo, queryId } = filter;
-    const isNarrow = [user, visibleTo, queryId].some((value) => value !== undefined);
+    const isNarrow = filter.user !== undefined || filter.queryId !== undefined;
     const ids = paged(filtered, ofGroup(filtered, 'h', filter, isNarrow), page).as('p');
     const rows: Row[] = await knex
       .from(ids)
@@ -127,7 +126,13 @@ export function queryList(database: Database) {
         ...outcomeSelection,
       );
     if (areRejected) query.where('o.refused', 1);
-    if (filter.visibleTo !== undefined) query.where('o.user_name', filter.visibleTo);
+    if (filter.visibleTo !== undefined) {
+      const { user: own, clusters, groups } = filter.visibleTo;
+      query.where((visible) => {
+        visible.where('o.user_name', own).orWhereIn('o.cluster', clusters);
+        visible.orWhere((untaken) => untaken.whereNull('o.cluster').whereIn('o.routing_group', groups));
+      });
+    }
     const { user, source, cluster, routingGroup, queryId } = filter;
     const equal = { user_name: user, source, cluster, routing_group: routingGroup, query_id: queryId };
     whereGiven(query, prefixed('o', equal), filter.match === 'prefix');

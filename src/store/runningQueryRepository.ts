@@ -58,7 +58,7 @@ export class RunningQueryRepository extends agedTable('eg_running_queries', 'las
 
   /** Running queries of all clusters, oldest first. */
   list(filter: RunningQueryFilter, limit: number): Promise<readonly ListedRunningQuery[]> {
-    const { cluster, routingGroup, user, seenSince } = filter;
+    const { cluster, routingGroup, user, seenSince, visibleTo } = filter;
     return this.database.run(async (knex) => {
       const query = knex('eg_running_queries as r')
         .leftJoin('query_history as h', 'h.query_id', 'r.query_id')
@@ -67,6 +67,10 @@ export class RunningQueryRepository extends agedTable('eg_running_queries', 'las
       if (cluster !== undefined) query.where('r.cluster', cutToWidth(cluster, WIDTH));
       if (routingGroup !== undefined) query.where('h.routing_group', cutToWidth(routingGroup, WIDTH));
       if (user !== undefined) query.where('h.user_name', cutToWidth(user, WIDTH));
+      if (visibleTo !== undefined)
+        query.where((visible) => {
+          visible.where('h.user_name', cutToWidth(visibleTo.user, WIDTH)).orWhereIn('r.cluster', visibleTo.clusters);
+        });
       return (await query
         .select({ ...columns, user: 'h.user_name', source: 'h.source', routingGroup: 'h.routing_group' })
         .select({ queryText: knex.raw('substr(h.query_text, 1, 1000)') })

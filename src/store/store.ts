@@ -75,10 +75,20 @@ export interface QueryRecord {
 
 export type QueryListRow = Omit<QueryRecord, 'decision' | 'groups' | 'rule' | 'gatewayQueuedMillis'>;
 
+/** Queries that a caller may see who may not see all. */
+export interface VisibleQueries {
+  /** The caller. */
+  readonly user: string;
+  /** Registry names of clusters: queries that went there. */
+  readonly clusters: readonly string[];
+  /** Routing groups of such clusters only: queries that no cluster took. */
+  readonly groups: readonly string[];
+}
+
 /** Filters of the history; absent means any. Times in milliseconds, `from` inclusive, `to` exclusive. */
 export interface HistoryFilter {
-  /** Only queries of this user, whatever `user` and `match` say: of a caller who may see no others. */
-  readonly visibleTo?: string;
+  /** Only queries that this caller may see, whatever the other fields state. */
+  readonly visibleTo?: VisibleQueries;
   readonly user?: string;
   readonly backendUrl?: string;
   readonly externalUrl?: string;
@@ -153,6 +163,7 @@ export interface ListedRunningQuery extends RunningQueryRow {
 
 /** Which running queries are wanted; absent means any. */
 export interface RunningQueryFilter {
+  readonly visibleTo?: VisibleQueries;
   readonly cluster?: string;
   readonly routingGroup?: string;
   readonly user?: string;

@@ -19,6 +19,7 @@ import {
   startPlane,
 } from '../support/kubeRig.ts';
 import { manifest } from '../support/manifest.ts';
+import { queryOutcome, queryRecord } from '../support/queryRecords.ts';
 import { sampleRequest } from '../support/ruleAttempt.ts';
 
 type Condition = { readonly status: string; readonly reason: string; readonly message: string };
@@ -97,6 +98,7 @@ describe.skipIf(!controlPlaneAvailable)('two teams on a real API server', () => 
       { table, registry },
       {
         ...{ operator, store, inventory: () => clusterInventory(writes) },
+        outcomes: (id) => store.outcomes.get(id),
         rules: { ...(none as object), routingRules } as never,
         access: accessSettings('authentication: {kubernetes: {cacheDuration: 1s}}'),
         accessDependencies: { kubernetes: async () => ({ kubeConfig, namespace: null }) },
@@ -261,6 +263,50 @@ describe.skipIf(!controlPlaneAvailable)('two teams on a real API server', () => 
         ['POST', '/gateway/backend/modify/delete', { name: 'south-1' }],
       ] as const)
         expect((await call('north', method, path, body)).status, path).toBe(403);
+    });
+
+    test('a team sees queries of its own clusters, and no others', async () => {
+      const { store } = operator;
+      const query = (id: string, cluster: string, user = `${id}-user`) =>
+        queryRecord(id, { cluster, routingGroup: cluster.slice(0, -2), user });
+      const queries = [query('of-north', 'north-1'), query('of-south', 'south-1'), query('of-platform', 'adhoc-1')];
+      const own = query('by-north', 'adhoc-1', accountOf('north'));
+      await store.history.insert([...queries, own]);
+      const rejected = (id: string, routingGroup: string) =>
+        queryOutcome(id, { cluster: null, routingGroup, user: 'x', state: 'REFUSED', refused: true });
+      await store.outcomes.put([
+        ...[...queries, own].map(({ queryId, user, cluster }) => queryOutcome(queryId, { user, cluster })),
+        ...[rejected('no-north', 'north'), rejected('no-south', 'south')],
+      ]);
+      const now = Date.now();
+      const running = queries.map(({ queryId, cluster }) => ({ queryId, cluster, started: now, lastSeen: now }));
+      await store.runningQueries.put(running.map((each) => ({ ...each, queryId: `run-${each.queryId}` })));
+      const idsOf = (rows: readonly { readonly queryId: string }[]) => rows.map(({ queryId }) => queryId).sort();
+      const seenBy = async (team: string) => {
+        const read = async (path: string) => (await call(team, 'GET', path)).json;
+        const statusOf = async (id: string) => (await call(team, 'GET', `/api/queries/${id}`)).status;
+        return {
+          list: idsOf((await read('/api/queries')).queries),
+          history: idsOf((await call(team, 'POST', '/webapp/findQueryHistory', {})).json.data.rows),
+          running: idsOf((await read('/api/queries/running')).queries),
+          counted: (await read('/api/statistics?cluster=north-1&from=0&to=1900000000000')).values.length,
+          details: await Promise.all(['of-north', 'no-north', 'of-platform'].map(statusOf)),
+        };
+      };
+      expect(await seenBy('north')).toEqual({
+        ...{ list: ['by-north', 'no-north', 'of-north'], history: ['by-north', 'of-north'] },
+        ...{ running: ['run-of-north'], counted: 1, details: [200, 200, 404] },
+      });
+      expect(await seenBy('south')).toEqual({
+        ...{ list: ['no-south', 'of-south'], history: ['of-south'], running: ['run-of-south'] },
+        ...{ counted: 0, details: [404, 404, 404] },
+      });
+      expect((await call('north', 'GET', '/api/queries?user=of-south-user')).json.queries).toEqual([]);
+      expect((await call('north', 'DELETE', '/api/queries/running/of-south')).status).toBe(404);
+      expect((await call('north', 'GET', '/api/pages')).json.pages.sort()).toEqual([
+        ...['cluster', 'history', 'limits', 'queue', 'routing-rules'],
+      ]);
+      for (const path of ['/api/overview', '/api/audit']) expect((await call('north', 'GET', path)).status).toBe(403);
     });
 
     test('a team creates in its own namespace, as far as its tenant has the grants', async () => {

@@ -4,6 +4,7 @@ import { isSlip, nearest } from '../../config/nearest.ts';
 import type { ClientView } from '../../gateway/headers/requestHeaders.ts';
 import { GatewayError } from '../../model/errors.ts';
 import type { ProductNames } from '../../model/names.ts';
+import type { VisibleQueries } from '../../store/store.ts';
 import type { ApiContext } from '../apiContext.ts';
 import { auditCalls } from '../audit.ts';
 import { malformed } from '../errors.ts';
@@ -141,13 +142,15 @@ async function permittedIn(caller: Caller, access: Access, namespaces: Iterable<
 
 /**
  * Returns the check of an access of the caller to objects, by their namespace.
- * @param namespaces of the objects that are asked for; an object without a resource has none
+ * @param namespaces of the objects that are asked for; undefined: one without a resource
  */
-export async function permissions(request: FastifyRequest, access: Access, namespaces: Iterable<string>) {
+export async function permissions(request: FastifyRequest, access: Access, namespaces: Iterable<string | undefined>) {
   const caller = callerOf(request);
   if (await caller.permits(access)) return () => true;
-  const permitted = caller.by === 'kubernetes' ? await permittedIn(caller, access, new Set(namespaces)) : null;
-  return (namespace: string | undefined) => namespace !== undefined && permitted?.has(namespace) === true;
+  const wanted = [...new Set(namespaces)].filter((each) => each !== undefined);
+  const permitted: ReadonlySet<string | undefined> =
+    caller.by === 'kubernetes' ? await permittedIn(caller, access, wanted) : new Set();
+  return (namespace: string | undefined) => permitted.has(namespace);
 }
 
 /** True if a list of the call has objects of a namespace. @param namespace absent: an object without a resource */
@@ -166,10 +169,37 @@ export function writerOf(request: FastifyRequest, family: string): string {
   return by === 'open' ? family : name;
 }
 
-/** Whose queries the caller may see: their own; null: all, which needs ADMIN. */
-export async function visibleUser(request: FastifyRequest): Promise<string | null> {
+/**
+ * Returns the queries that the caller may see: with ADMIN all, which is null; else their own, and those of clusters in namespaces in which
+ * they have the rights of ADMIN.
+ */
+export async function visibleQueries(request: FastifyRequest, api: ApiContext): Promise<VisibleQueries | null> {
   const caller = callerOf(request);
-  return (await caller.roles()).has('ADMIN') ? null : queryUserOf(caller);
+  if ((await caller.roles()).has('ADMIN')) return null;
+  const namespaces = request.namespaces ?? api.operator?.controller.tenancy.namespaces ?? [];
+  const mayChange = await permissions(request, accessOfRole('ADMIN'), namespaces);
+  const ofCaller = api.inventory().filter(({ routable, resource }) => routable && mayChange(resource?.namespace));
+  const clusters = new Set(ofCaller.map(({ name }) => name));
+  const groups = [...api.table.current.groups].flatMap(([group, members]) =>
+    members.length > 0 && members.every(({ name }) => clusters.has(name)) ? [group] : [],
+  );
+  return { user: queryUserOf(caller), clusters: [...clusters], groups };
+}
+
+/** Filter of the queries that the caller may see. */
+export async function visibleFilter(request: FastifyRequest, api: ApiContext) {
+  const visible = await visibleQueries(request, api);
+  if (visible === null) return {};
+  return { visibleTo: visible, ...(visible.clusters.length === 0 ? { user: visible.user } : {}) };
+}
+
+/** True if a query is among those that a caller may see. */
+export function isVisible(
+  visible: VisibleQueries | null,
+  query: { readonly user: string | null; readonly cluster: string | null; readonly routingGroup: string | null },
+): boolean {
+  if (visible === null || query.user === visible.user) return true;
+  return query.cluster ? visible.clusters.includes(query.cluster) : visible.groups.includes(query.routingGroup ?? '');
 }
 
 /** True if a write asks to take over fields of other managers: `?force` or `?force=true`. */

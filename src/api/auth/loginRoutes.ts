@@ -338,7 +338,7 @@ export function pageRoutes(api: ApiContext): void {
       const caller = callerOf(request);
       const pages: string[] = [];
       // Their lists have the objects of the namespaces of the caller.
-      const listed = request.namespaces === null ? [] : ['cluster', 'limits'];
+      const listed = request.namespaces === null ? [] : ['cluster', 'limits', 'history', 'queue', 'routing-rules'];
       for (const [page, access] of accesses)
         if (access === 'public' || listed.includes(page) || (await caller.permits(access))) pages.push(page);
       return { pages };

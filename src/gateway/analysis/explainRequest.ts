@@ -239,6 +239,12 @@ export function requestExplanation(
      */
     withRule: async (description: DescribedRequest, draft: RuleDraft, began: TransactionOwner | null) =>
       await explained(description, { ...table.current, rules: triedRules(tryRule(draft)) }, began),
+    /** The user and the source of a described request, by which tenants decide. */
+    senderOf(description: DescribedRequest) {
+      const { lines } = describedHeaders(description, names);
+      const source = headerValues(lines, names.headerKey('Source'))[0] ?? '';
+      return { user: describedUser(description, lines, reader), source };
+    },
     /** Id of the transaction of a described statement, or null. */
     transactionOf(description: DescribedRequest) {
       if (!isDescribedSubmission(description, reader)) return null;

@@ -15,6 +15,10 @@ import type {
 import { databases, sqlite, type TestDatabase } from '../../support/databases.ts';
 import { queryOutcome as outcome, queryRecord as record } from '../../support/queryRecords.ts';
 
+const visible = (user: string, clusters: readonly string[] = [], groups: readonly string[] = []) => ({
+  ...{ user, clusters, groups },
+});
+
 const logger = pino({ level: 'silent' });
 
 const resource = (name: string, version: string, extra: Partial<StoredResource> = {}): StoredResource => ({
@@ -281,6 +285,11 @@ for (const database of databases) {
       expect(await ids({}, 3, { created: base + 20, queryId: 'list 2' })).toEqual(['denied', '1', '0']);
       expect(await ids({ user: 'ann' })).toEqual(['2', 'denied', '1', '0']);
       expect(await ids({ cluster: 'a', from: base + 5, to: base + 30 })).toEqual(['2', '1']);
+      expect(await ids({ visibleTo: visible('ann') })).toEqual(['2', 'denied', '1', '0']);
+      expect(await ids({ visibleTo: visible('ben', ['a'], ['adhoc']) })).toEqual(await ids({}));
+      expect(await ids({ visibleTo: visible('zoe', ['a']), user: 'ann' })).toEqual(['2', '1', '0']);
+      expect(await ids({ visibleTo: visible('zoe', ['b'], ['adhoc']) })).toEqual(['denied']);
+      expect(await ids({ visibleTo: visible('ben', ['b']), states: ['FAILED', 'DENIED', 'CANCELLED'] })).toEqual(['3']);
       expect(await ids({ text: '100%' })).toEqual(['denied']);
       expect(await ids({ text: 'SELECT 1' })).toEqual(['1']);
       expect(await ids({ states: ['FAILED', 'DENIED'] })).toEqual(['denied', '1']);
@@ -324,7 +333,7 @@ for (const database of databases) {
         (await store.queryList.find(filter, limit, after, 100)).map(({ queryId }) => queryId.slice(8));
       expect(await ids({ userGroup: 'etl' })).toEqual(['denied', '1', '0']);
       expect(await ids({ userGroup: 'etl' }, 1, { created: base + 15, queryId: 'grouped denied' })).toEqual(['1']);
-      expect(await ids({ userGroup: 'etl', user: 'ann', visibleTo: 'ann' })).toEqual(['denied', '1']);
+      expect(await ids({ userGroup: 'etl', user: 'ann', visibleTo: visible('ann') })).toEqual(['denied', '1']);
       expect(await ids({ userGroup: 'etl', from: base + 10, to: base + 15 })).toEqual(['1']);
       expect(await ids({ userGroup: 'etl', states: ['FINISHED'] })).toEqual(['1', '0']);
       expect(await ids({ userGroup: 'et', match: 'prefix' })).toEqual([]);

@@ -20,19 +20,20 @@ const dialogs = ['rule', 'new'] as const;
 export default function RulesPage() {
   const rules = useRules();
   const hits = useRuleHits().data;
-  const isAdmin = useRole('ADMIN');
+  const mayAdd = useRole('ADMIN');
   const mayList = !(rules.error instanceof ApiError && rules.error.status === 403);
-  const mayWrite = isAdmin && rules.data !== undefined && rules.data.engine !== 'external';
+  const areAsked = rules.data !== undefined && rules.data.engine !== 'external';
   const [search, setSearch] = useAddressState('search');
   const [dialog, setDialog] = useOpenInAddress(dialogs);
   const remove = useDeleteRule();
   const shownName = dialog?.kind === 'rule' ? dialog.key : null;
   const rule = rules.data?.rules.find(({ name }) => name === shownName) ?? null;
+  const mayWrite = areAsked && rule?.mayChange === true;
   const edit = useCallback((name: string) => setDialog({ kind: 'rule', key: name }), [setDialog]);
   const close = () => setDialog(null);
   const add = <MainAction label="Add a rule" icon={IconPlus} onClick={() => setDialog({ kind: 'new', key: '' })} />;
   return (
-    <PageFrame title="Routing Rules" actions={mayWrite ? add : undefined}>
+    <PageFrame title="Routing Rules" actions={mayAdd && areAsked ? add : undefined}>
       {!mayList && (
         <Text size="sm">
           Rules are listed for administrators. Where your own queries would go, and which rules would decide that, you
@@ -56,7 +57,7 @@ export default function RulesPage() {
                 />
                 <Faint size="sm">{inventory.rules.length === 1 ? '1 rule' : `${inventory.rules.length} rules`}</Faint>
               </Group>
-              {shownName !== null && (rule === null || !mayWrite) && (
+              {shownName !== null && !mayWrite && (
                 <Notice
                   tone="info"
                   color={rule === null ? 'yellow' : 'blue'}
@@ -79,7 +80,7 @@ export default function RulesPage() {
                   rules={rule === null || mayWrite ? inventory.rules : [rule]}
                   hits={hits}
                   search={search}
-                  mayWrite={mayWrite}
+                  mayWrite={areAsked && inventory.rules.some(({ mayChange }) => mayChange)}
                   onEdit={edit}
                   onDelete={remove}
                 />
@@ -89,7 +90,7 @@ export default function RulesPage() {
         </RequestState>
       )}
       <TryPanel />
-      {mayWrite && (dialog?.kind === 'new' || rule !== null) && (
+      {(mayWrite || (mayAdd && areAsked && dialog?.kind === 'new')) && (
         <RuleDialog key={rule?.name ?? ''} rule={rule} onClose={close} />
       )}
     </PageFrame>
@@ -214,12 +215,13 @@ function columnsOf({ hits, mayWrite, onEdit, onDelete }: ColumnOptions): readonl
     `${hit.lastHour.toLocaleString('en')} / ${hit.lastDay.toLocaleString('en')}`;
   const actions: Column<RuleState> = {
     ...{ id: 'actions', header: 'Actions' },
-    cell: (rule) => (
-      <Group gap={2} wrap="nowrap">
-        <IconAction label={`Edit ${rule.name}`} hint="Edit" icon={IconPencil} onClick={() => onEdit(rule.name)} />
-        <IconAction label={`Delete ${rule.name}`} hint="Delete" icon={IconTrash} onClick={() => onDelete(rule)} />
-      </Group>
-    ),
+    cell: (rule) =>
+      rule.mayChange && (
+        <Group gap={2} wrap="nowrap">
+          <IconAction label={`Edit ${rule.name}`} hint="Edit" icon={IconPencil} onClick={() => onEdit(rule.name)} />
+          <IconAction label={`Delete ${rule.name}`} hint="Delete" icon={IconTrash} onClick={() => onDelete(rule)} />
+        </Group>
+      ),
   };
   return [
     {
