@@ -13,6 +13,7 @@ import { ROUTING_GROUP } from '../kinds/routingGroup/spec.ts';
 import { ROUTING_RULE } from '../kinds/routingRule/spec.ts';
 import { noServices, unreadServices } from '../kinds/serviceLookup.ts';
 import { openAddresses } from '../model/clusterAddresses.ts';
+import type { ConditionDraft } from '../model/condition.ts';
 import { gatewayClassOf } from '../model/gatewayClass.ts';
 import { productNames } from '../model/names.ts';
 import { isRecord } from '../model/record.ts';
@@ -233,27 +234,41 @@ function refusalFindings(places: readonly NamedPlace[], settings: ValidateSettin
   return [...byClass].flatMap(([ofClass, ofFiles]) => {
     if (isConfigured && ofClass !== gatewayClass) return [];
     const byKey = new Map(ofFiles.map((place) => [keyTextOf(place.resource), place]));
-    const resources = Map.groupBy(
-      [...byKey.values()].map(({ resource }) => resource),
-      ({ kind }) => kind,
-    );
-    const isSelecting = resources.get(ENGINE_TENANT)?.some(({ spec }) => 'selector' in Object(spec.namespaces));
+    const resources = [...byKey.values()].map(({ resource }) => resource);
+    const tenants = resources.filter(({ kind }) => kind === ENGINE_TENANT);
+    const isSelecting = tenants.some(({ spec }) => 'selector' in Object(spec.namespaces));
     const reported = !isConfigured ? /(NotGranted|Conflict|^AddressNotAllowed)$/ : isSelecting ? /^(?!NoTenant)/ : /^/;
-    const draft: RoutingDraft = {
-      ...{ rows: [], resources, tenancy: openTenancy, clusters: [], admission: noPolicy, rules: null },
-    };
-    const program = programSettings(settings);
-    return resourceKinds.all.flatMap((kind) =>
-      [...kind.program(program).refresh(resources.get(kind.kind) ?? [], draft)].flatMap(([key, outcome]) => {
-        const { reason = '', message = '' } = rejectionBy(kind, outcome) ?? {};
-        const place = byKey.get(key);
-        if (place === undefined || reason === '' || !reported.test(reason)) return [];
-        const field = /^spec[\w.[\]]*/.exec(message)?.[0];
-        const at = field === undefined ? place : { ...place, ...place.placeOf?.(field) };
-        return [{ ...finding(at, message), isWarning: !isConfigured && reason === 'AddressNotAllowed' }];
-      }),
-    );
+    const rejected = rejectionsOf(resources, settings);
+    // It is not known which namespaces of no tenant are the platform's: their names are compared as if all were.
+    const unowned = resources.filter((each) => {
+      const reason = rejected.get(keyTextOf(each))?.reason ?? 'NoTenant';
+      return each.kind !== ENGINE_TENANT && reason === 'NoTenant';
+    });
+    const all = isConfigured ? rejected : new Map([...rejected, ...rejectionsOf(unowned, settings)]);
+    return [...all].flatMap(([key, { reason, message }]) => {
+      const place = byKey.get(key);
+      if (place === undefined || !reported.test(reason)) return [];
+      const field = /^spec[\w.[\]]*/.exec(message)?.[0];
+      const at = field === undefined ? place : { ...place, ...place.placeOf?.(field) };
+      return [{ ...finding(at, message), isWarning: !isConfigured && reason === 'AddressNotAllowed' }];
+    });
   });
+}
+
+/** Reasons for which resources would not be accepted, by their key. */
+function rejectionsOf(all: readonly Resource[], settings: ValidateSettings): ReadonlyMap<string, ConditionDraft> {
+  const resources = Map.groupBy(all, ({ kind }) => kind);
+  const draft: RoutingDraft = {
+    ...{ rows: [], resources, tenancy: openTenancy, clusters: [], admission: noPolicy, rules: null },
+  };
+  const program = programSettings(settings);
+  const rejections = resourceKinds.all.flatMap((kind) =>
+    [...kind.program(program).refresh(resources.get(kind.kind) ?? [], draft)].flatMap(([key, outcome]) => {
+      const rejection = rejectionBy(kind, outcome);
+      return rejection === undefined ? [] : [[key, rejection] as const];
+    }),
+  );
+  return new Map(rejections);
 }
 
 /** Settings of a gateway as it is configured; nothing of a cluster's Services, Secrets and labels is known. */

@@ -1,8 +1,10 @@
 import { KubeConfig } from '@kubernetes/client-node';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { requestExplanation } from '../../src/gateway/analysis/explainRequest.ts';
 import { productNames } from '../../src/model/names.ts';
 import { clusterInventory } from '../../src/operator/registry/clusterRegistry.ts';
 import { RoutingRules } from '../../src/operator/registry/routingRules.ts';
+import { requestAnalysis } from '../../src/sql/analyzeRequest.ts';
 import { accessSettings } from '../support/access.ts';
 import { type ApiServer, startApiOver } from '../support/apiServer.ts';
 import { type ControlPlane, controlPlaneAvailable } from '../support/controlPlane.ts';
@@ -21,6 +23,8 @@ import {
 import { manifest } from '../support/manifest.ts';
 import { queryOutcome, queryRecord } from '../support/queryRecords.ts';
 import { sampleRequest } from '../support/ruleAttempt.ts';
+
+const noUser = { user: null, userInfo: null };
 
 type Condition = { readonly status: string; readonly reason: string; readonly message: string };
 
@@ -93,7 +97,17 @@ describe.skipIf(!controlPlaneAvailable)('two teams on a real API server', () => 
       ...{ writes, defaultRoutingGroup: 'adhoc', file: null },
       ...{ rulesType: 'FILE', rulesEngineEnabled: undefined, context },
     });
-    const none = { explain: {}, edited: () => null, replays: {}, database: {}, replaySettings: {} } as never;
+    const reader = {
+      ...{ names: context.names, statementPaths: ['/v1/statement'], analyzeRequest: false, userOf: () => noUser },
+      analyze: requestAnalysis({
+        names: context.names,
+        maxBodySize: 1000,
+        clientsUseV2Format: false,
+        cacheBytes: 1000,
+      }),
+    };
+    const explain = requestExplanation(table, reader, 'adhoc', () => null, {});
+    const none = { explain, edited: () => null, replays: {}, database: {}, replaySettings: {} } as never;
     api = await startApiOver(
       { table, registry },
       {
@@ -275,7 +289,9 @@ describe.skipIf(!controlPlaneAvailable)('two teams on a real API server', () => 
       const rejected = (id: string, routingGroup: string) =>
         queryOutcome(id, { cluster: null, routingGroup, user: 'x', state: 'REFUSED', refused: true });
       await store.outcomes.put([
-        ...[...queries, own].map(({ queryId, user, cluster }) => queryOutcome(queryId, { user, cluster })),
+        ...[...queries, own].map(({ queryId, user, cluster }) =>
+          queryOutcome(queryId, { user, cluster, rule: `${cluster.slice(0, -2)}-r` }),
+        ),
         ...[rejected('no-north', 'north'), rejected('no-south', 'south')],
       ]);
       const now = Date.now();
@@ -307,6 +323,22 @@ describe.skipIf(!controlPlaneAvailable)('two teams on a real API server', () => 
         ...['cluster', 'history', 'limits', 'queue', 'routing-rules'],
       ]);
       for (const path of ['/api/overview', '/api/audit']) expect((await call('north', 'GET', path)).status).toBe(403);
+    });
+
+    test('a team has requests explained that its tenant decides, and counts its own rules', async () => {
+      const explain = async (team: string, user: string) =>
+        (await call(team, 'POST', '/api/explain', { user, body: 'select 1' })).status;
+      expect(await Promise.all(['north-a', 'south-a', 'anybody'].map((user) => explain('north', user)))).toEqual([
+        ...[200, 403, 403],
+      ]);
+      expect(await explain('south', 'north-a')).toBe(403);
+      expect(await explain('north', accountOf('north'))).toBe(200);
+      const { hits } = (await call('north', 'GET', '/api/ruleHits')).json;
+      expect(namesOf(hits.map(({ rule }: { rule: string }) => ({ name: rule })))).toEqual(['north-r']);
+      const { rules } = (await call('north', 'GET', '/api/rules')).json;
+      expect(rules.map(({ name, mayChange }: { name: string; mayChange: boolean }) => [name, mayChange])).toEqual([
+        ['north-r', true],
+      ]);
     });
 
     test('a team creates in its own namespace, as far as its tenant has the grants', async () => {

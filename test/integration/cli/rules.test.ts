@@ -333,6 +333,20 @@ actions:
       expect(await errors([], text(tenant(), clusterOf('x', 'etl', 'other')))).toEqual([]);
     });
 
+    test('a name that two resources have in namespaces of no tenant', async () => {
+      const inputs = [
+        text(tenant(), clusterOf('x', 'etl', 'other'), clusterOf('x', 'etl', 'third')),
+        text(tenant(), clusterOf('bi-a', 'bi', 'bi'), clusterOf('bi-a', 'etl', 'other')),
+      ];
+      for (const [index, name] of ['x', 'bi-a'].entries())
+        expect(await errors([], inputs[index] ?? '')).toEqual([
+          expect.stringMatching(new RegExp(`error: ${name}: .*${name}.*(other|third|bi)/${name}`)),
+        ]);
+      // A name that is not granted takes none from others.
+      const squatted = text(tenant(), clusterOf('x', 'bi', 'bi'), clusterOf('x', 'etl', 'other'));
+      expect(await errors([], squatted)).toEqual([expect.stringContaining(missing('the name x', 'names'))]);
+    });
+
     test('namespaces without a tenant, where the configuration reads several', async () => {
       const input = text(
         tenant(),
