@@ -1,4 +1,3 @@
-import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { declaredFields } from '../kinds/engineCluster/clusterOutcome.ts';
 import { RESOURCE_GROUP_CONFIGURATION } from '../kinds/resourceGroupConfiguration/spec.ts';
@@ -12,7 +11,7 @@ import type { ApiContext } from './apiContext.ts';
 import { changeClusters } from './auth/endpointAccess.ts';
 import { mayList, permissions } from './auth/guard.ts';
 import { ClusterInPath, registryWrites, unknownCluster } from './registry.ts';
-import { checkedBody, ListPage, listPageOf, notFound, ofNamespace, routes } from './routes.ts';
+import { checkedBody, ListPage, listPageOf, notFound, ofNamespace, ofNamespaces, routes } from './routes.ts';
 import {
   count,
   Force,
@@ -57,11 +56,13 @@ export function clusterRoutes(api: ApiContext): void {
     query: ListPage,
     returns: ['The clusters by name.', Type.Array(reference(ClusterState))],
     hasTag: true,
-    options: { config: { inNamespace: 'list' } },
+    options: ofNamespaces,
     handle: async ({ query, request }) => {
-      const listed = inventory().filter(({ resource }) => mayList(request, resource?.namespace));
-      const mayChange = await changesOf(request, listed);
-      return listPageOf(listed, query, ({ name }) => name).map((cluster) => clusterState(cluster, table, mayChange));
+      const listed = inventory().filter((cluster) => mayList(request, namespaceOf(cluster)));
+      const mayChange = await permissions(request, changeClusters, listed.map(namespaceOf));
+      return listPageOf(listed, query, ({ name }) => name).map((cluster) =>
+        clusterState(cluster, table, mayChange(namespaceOf(cluster))),
+      );
     },
   });
 
@@ -76,7 +77,8 @@ export function clusterRoutes(api: ApiContext): void {
     handle: async ({ request, params: { name } }) => {
       const cluster = clusterNamed(name, inventory());
       if (cluster === null) throw unknownCluster(name);
-      return clusterDetails(cluster, api, await changesOf(request, [cluster]));
+      const mayChange = await permissions(request, changeClusters, [namespaceOf(cluster)]);
+      return clusterDetails(cluster, api, mayChange(namespaceOf(cluster)));
     },
   });
 
@@ -194,18 +196,12 @@ export function heldDeletionRoutes(
   });
 }
 
-/** True if the caller may change an object of a namespace; undefined: one without a resource. */
-type MayChange = (namespace: string | undefined) => boolean;
-
-function changesOf(request: FastifyRequest, clusters: readonly InventoryCluster[]): Promise<MayChange> {
-  const namespaces = clusters.map(({ resource }) => resource?.namespace);
-  return permissions(request, changeClusters, namespaces);
-}
+const namespaceOf = ({ resource }: InventoryCluster) => resource?.namespace;
 
 function clusterState(
   { name, origin, routable, resource }: InventoryCluster,
   table: Pick<RoutingTableHolder, 'current'>,
-  mayChange: MayChange,
+  mayChange: boolean,
 ): ClusterState {
   const entry = routable === null ? undefined : table.current.clusters.get(name);
   const health = entry?.health;
@@ -235,7 +231,7 @@ function clusterState(
     origin,
     resource: resource === null ? null : resourceState(resource),
     discovery: resource?.discovery ?? null,
-    mayChange: mayChange(resource?.namespace),
+    mayChange,
   };
 }
 
@@ -245,7 +241,7 @@ function resourceState(resource: NonNullable<InventoryCluster['resource']>): Clu
 }
 
 /** All that is known of a cluster. */
-function clusterDetails(cluster: InventoryCluster, api: ApiContext, mayChange: MayChange): ClusterDetails {
+function clusterDetails(cluster: InventoryCluster, api: ApiContext, mayChange: boolean): ClusterDetails {
   const { table, clusterChanges, replica, defaultGroup } = api;
   const { name, routable, resource } = cluster;
   const { clusters } = table.current;

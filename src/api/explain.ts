@@ -14,7 +14,7 @@ import { callerOf, isVisible, permissions, requireAccess, visibleQueries } from 
 import type { ListQueue, QueueEntry } from './queries.ts';
 import { outcomeResponse } from './responses/queries.ts';
 import { Explanation, RoutedQuery } from './responses/routing.ts';
-import { checkedBody, listed, notFound, routes } from './routes.ts';
+import { checkedBody, notFound, ofNamespaces, routes } from './routes.ts';
 import { RuleToTry, wholeRule } from './rules.ts';
 import { nullable } from './schemas.ts';
 
@@ -35,7 +35,7 @@ export function explainRoute(api: ApiContext, { explain }: RuleParts): void {
     body: checkedBody(TriedRequest),
     returns: ['The decision and how it came about.', Explanation],
     errors: [422, 503],
-    options: listed,
+    options: ofNamespaces,
     handle: async ({ request, body }): Promise<Explanation> => {
       const { rule = null, ...described } = body;
       const caller = callerOf(request);
@@ -79,7 +79,7 @@ export function queryDetailsRoute(api: StoreContext, listQueue: ListQueue): void
     params: QueryInPath,
     returns: ['The query and its decision.', RoutedQuery],
     errors: [404, 503],
-    options: listed,
+    options: ofNamespaces,
     handle: async ({ request, params: { queryId } }) => {
       // NUL is in no id, and PostgreSQL rejects it.
       const isPossible = !queryId.includes('\0');

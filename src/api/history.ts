@@ -7,7 +7,7 @@ import type { HistoryFilter, QueryListRow, Store } from '../store/store.ts';
 import type { StoreContext } from './apiContext.ts';
 import { visibleFilter } from './auth/guard.ts';
 import { HistoryRow, SearchRow } from './responses/queries.ts';
-import { checkedBody, listed, routes, searchText } from './routes.ts';
+import { checkedBody, ofNamespaces, routes, searchText } from './routes.ts';
 import { integerField, iso, nullable, objectOrNull, type ResponseBody, textField, withoutNulls } from './schemas.ts';
 
 const MINUTE = 60_000;
@@ -87,7 +87,7 @@ export function historyRoutes(api: StoreContext): void {
     body: { ...checkedBody(HistoryQuery), isOptional: true },
     returns: ['The page.', HistoryRows],
     errors: [503],
-    options: listed,
+    options: ofNamespaces,
     handle: async ({ request, body }) => historyPage(body, await visibleFilter(request, api), store),
   });
 
@@ -118,7 +118,7 @@ export function searchRoutes(api: StoreContext): void {
     body: checkedBody(SearchQuery),
     returns: ['The page.', SearchPage],
     errors: [503],
-    options: listed,
+    options: ofNamespaces,
     handle: async ({ request, body: { match = 'exact', ...query } }) => {
       const fixed = { match, ...(await visibleFilter(request, api)) };
       const { total, rows } = await historyPage(query, fixed, api.store);
@@ -140,7 +140,7 @@ export function viewRoutes(api: StoreContext): void {
     description: 'Callers without ADMIN see their own.',
     returns: ['The queries, newest first.', Type.Array(HistoryRow)],
     errors: [503],
-    options: listed,
+    options: ofNamespaces,
     handle: async ({ request }) => (await newest(request)).map(historyRow),
   });
 
@@ -149,7 +149,7 @@ export function viewRoutes(api: StoreContext): void {
     description: 'Callers without ADMIN see their own.',
     returns: ['Counts by name; a cluster that is gone goes by its URL.', Type.Record(Type.String(), Type.Integer())],
     errors: [503],
-    options: listed,
+    options: ofNamespaces,
     handle: async ({ request }) => {
       const clusters = namesByUrl(api.table.current);
       const queries = await newest(request);

@@ -16,7 +16,7 @@ import { takesNewQueries } from '../routing/routingTable.ts';
 import type { ApiContext } from './apiContext.ts';
 import { mayList } from './auth/guard.ts';
 import { DeclaredResource, NewQueries } from './clusters.ts';
-import { type Call, ListPage, listPageOf, notFound, ofNamespace, routes } from './routes.ts';
+import { type Call, ListPage, listPageOf, notFound, ofNamespace, ofNamespaces, routes } from './routes.ts';
 import { Creation, flagField, nullable, objects, oneOf, type ResponseBody, reference, textField } from './schemas.ts';
 import { DeletedVersion, makeChange, requireNone, specBody, Version } from './writes.ts';
 
@@ -143,7 +143,7 @@ function declaredRoutes<Params extends TObject, State extends ListedState, Spec 
     query: ListPage,
     returns: [options.order, Type.Array(reference(State))],
     hasTag: true,
-    options: { config: { inNamespace: 'list' } },
+    options: ofNamespaces,
     handle: ({ query, request }) => {
       const listed = options.list().filter(({ resource }) => mayList(request, resource?.namespace));
       return listPageOf(listed, query, options.keyOf);

@@ -20,7 +20,7 @@ import {
   RunningQueryList,
   Statistics,
 } from './responses/queries.ts';
-import { type Call, listed, notFound, routes, searchText } from './routes.ts';
+import { type Call, notFound, ofNamespaces, routes, searchText } from './routes.ts';
 import { iso, oneOf, optionalTextField } from './schemas.ts';
 
 const HOUR = 3_600_000;
@@ -101,7 +101,7 @@ export function queryRoutes(api: StoreContext): void {
     returns: ['The page.', QueryPage],
     hasTag: true,
     errors: [503],
-    options: listed,
+    options: ofNamespaces,
     handle: async ({ request, query }) => {
       const size = Math.max(1, Math.min(Number(query.limit ?? DEFAULT_PAGE), MAX_PAGE));
       const filter = { ...filterOf(query), ...(await visibleFilter(request, api)) };
@@ -123,7 +123,7 @@ export function queryRoutes(api: StoreContext): void {
       },
     },
     errors: [503],
-    options: listed,
+    options: ofNamespaces,
     handle: async ({ request, reply, query }) => {
       const filter = { ...filterOf(query), ...(await visibleFilter(request, api)) };
       const { format = 'csv' } = query;
@@ -143,7 +143,7 @@ export function queryRoutes(api: StoreContext): void {
     returns: ['The figures.', Statistics],
     hasTag: true,
     errors: [503],
-    options: listed,
+    options: ofNamespaces,
     handle: async ({ request, query }) => {
       const { by = 'cluster', limit, cluster, routingGroup } = query;
       const to = Number(query.to ?? clock.now());
@@ -266,7 +266,7 @@ export function runningQueryRoutes(api: StoreContext): void {
     query: RunningFilter,
     returns: ['Queries that run.', RunningQueryList],
     errors: [503],
-    options: listed,
+    options: ofNamespaces,
     handle: async ({ request, query }): Promise<RunningQueryList> => {
       const visibleTo = (await visibleQueries(request, api)) ?? undefined;
       const now = clock.now();
@@ -287,7 +287,7 @@ export function runningQueryRoutes(api: StoreContext): void {
     params: IdInPath,
     responses: { 204: Type.Null({ description: 'The cluster has ended it.' }) },
     errors: [404, 422, 502, 503],
-    options: listed,
+    options: ofNamespaces,
     handle: async ({ request, reply, params: { queryId } }) => {
       const visible = await visibleQueries(request, api);
       const isPossible = /^[\w-]{1,256}$/.test(queryId);
@@ -362,7 +362,7 @@ export function queueRoutes(api: StoreContext, list: ListQueue): void {
     description: 'Callers without the role ADMIN see their own queries.',
     returns: ['Queries that wait, on all replicas.', QueueList],
     errors: [503],
-    options: listed,
+    options: ofNamespaces,
     handle: async ({ request }): Promise<QueueList> => {
       const visible = await visibleQueries(request, api);
       const queries = (await list()).filter((query) => isVisible(visible, { ...query, cluster: null }));

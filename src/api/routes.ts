@@ -127,7 +127,7 @@ export function checkedBody(schema: TSchema, parse: (value: unknown) => Checked<
 export const ofNamespace = { config: { inNamespace: 'object' } } as const;
 
 /** Options of a list, for which rights in a namespace suffice: it has what such callers may see. */
-export const listed = { config: { inNamespace: 'list' } } as const;
+export const ofNamespaces = { config: { inNamespace: 'list' } } as const;
 
 /** Operations marked so by their schema can be called without a body; the generator knows only required ones. */
 export const bodyIsOptional = { 'x-body-optional': true } as const;

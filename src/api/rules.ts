@@ -9,7 +9,7 @@ import { changeRules } from './auth/endpointAccess.ts';
 import { mayList, permissions } from './auth/guard.ts';
 import { malformed } from './errors.ts';
 import { RuleEffect } from './responses/routing.ts';
-import { type Call, checkedBody, ListPage, listed, listPageOf, ofNamespace, routes } from './routes.ts';
+import { type Call, checkedBody, ListPage, listPageOf, ofNamespace, ofNamespaces, routes } from './routes.ts';
 import {
   Creation,
   count,
@@ -108,7 +108,7 @@ export function ruleRoutes(api: StoreContext, rules: RoutingRules): void {
     query: ListPage,
     returns: ['The rules.', RuleInventory],
     hasTag: true,
-    options: listed,
+    options: ofNamespaces,
     handle: async ({ query, request }) => {
       const { engine, file, rules: all }: RuleInventory = await rules.inventory();
       const shown = all.filter((rule) => mayList(request, namespaceOf(rule)));
@@ -181,7 +181,7 @@ export function ruleRoutes(api: StoreContext, rules: RoutingRules): void {
     returns: ['The counts.', RuleHitList],
     hasTag: true,
     errors: [503],
-    options: listed,
+    options: ofNamespaces,
     handle: async ({ request }): Promise<RuleHitList> => {
       const asOf = api.clock.now();
       const hits = await api.store.ruleHits.before(asOf);

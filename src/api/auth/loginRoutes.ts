@@ -5,7 +5,7 @@ import { GatewayError } from '../../model/errors.ts';
 import { isRecord } from '../../model/record.ts';
 import { compileCheck } from '../../model/validation.ts';
 import type { ApiContext } from '../apiContext.ts';
-import { type Call, checkedBody, routes } from '../routes.ts';
+import { type Call, checkedBody, ofNamespaces, routes } from '../routes.ts';
 import { list, nullable, objectOf, oneOf, type ResponseBody, textField } from '../schemas.ts';
 import { CALLBACK_PATH, cookieNames, readCookie, readCredentials, setCookie, statePath } from './cookies.ts';
 import { accessOfRoute, endpointTable } from './endpointAccess.ts';
@@ -188,7 +188,7 @@ export function loginRoutes(api: ApiContext): void {
     summary: 'Shows the caller',
     returns: ['The caller.', UserInfo],
     errors: [401, 403, 429, 503],
-    options: { config: { inNamespace: 'list' } },
+    options: ofNamespaces,
     handle: async ({ request }): Promise<UserInfo> => {
       const { name, roles, method } = callerOf(request);
       const callerRoles = await roles();
@@ -333,7 +333,7 @@ export function pageRoutes(api: ApiContext): void {
     description: 'By role or rights alone: `/userinfo` and `/webapp/getUIConfiguration` say what is hidden.',
     returns: ['Names of the pages.', UsablePages],
     errors: [503],
-    options: { config: { inNamespace: 'list' } },
+    options: ofNamespaces,
     handle: async ({ request }): Promise<UsablePages> => {
       const caller = callerOf(request);
       const pages: string[] = [];

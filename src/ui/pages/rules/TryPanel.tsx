@@ -4,6 +4,7 @@ import { IconArrowsSplit2 } from '@tabler/icons-react';
 import { useMutation } from '@tanstack/react-query';
 import { useEffect, useRef } from 'react';
 import { call } from '../../client/call.ts';
+import { useRules } from '../../client/resources.ts';
 import type { Explanation, RuleImpact, RuleInput } from '../../client/types.ts';
 import { Faint, Strong } from '../../components/elements.tsx';
 import { PlainTable } from '../../components/facts.tsx';
@@ -22,8 +23,10 @@ interface TryPanelProps {
 /** Explains, rule by rule, how a described request would be routed. No query is sent. */
 export function TryPanel({ draft }: TryPanelProps) {
   const { user: caller } = useSession();
-  // Without ADMIN, users may only explain their own requests.
+  const rules = useRules();
   const isAdmin = caller.roles.includes('ADMIN');
+  // Others may only explain their own requests, and teams those that their tenant decides.
+  const mayName = isAdmin || rules.data?.rules.some(({ mayChange }) => mayChange) === true;
   const request = { method: 'POST', path: '/v1/statement', user: isAdmin ? '' : caller.userName };
   const form = useForm({ initialValues: { ...request, groups: '', headers: '', sql: 'SELECT 1' } });
   const explain = useMutation({
@@ -44,8 +47,8 @@ export function TryPanel({ draft }: TryPanelProps) {
       <div className={classes.pair}>
         <TextInput label="Method" {...form.getInputProps('method')} />
         <TextInput label="Path" {...form.getInputProps('path')} />
-        <TextInput label="User" placeholder="as the headers say" readOnly={!isAdmin} {...form.getInputProps('user')} />
-        {isAdmin && (
+        <TextInput label="User" placeholder="as the headers say" readOnly={!mayName} {...form.getInputProps('user')} />
+        {mayName && (
           <TextInput
             label="Groups of the user"
             placeholder="with commas; as the sources say"
