@@ -13,7 +13,7 @@ import type { RequestUser } from '../model/requestUser.ts';
 import type { Resource } from '../model/resource.ts';
 import { registryNameOf } from '../model/resourceName.ts';
 import type { RuleDefinition } from './compile/definition.ts';
-import { type TextMatcher, textMatcher } from './textMatcher.ts';
+import { type TextMatcher, validMatcher } from './textMatcher.ts';
 
 /** A tenant with the namespaces that are its own. */
 export interface TenantGrants {
@@ -62,37 +62,33 @@ class Tenant {
   readonly grants: TenantGrants;
   readonly isGroupGranted: TextMatcher;
   readonly isRootGranted: TextMatcher;
-  readonly decides: Readonly<Record<keyof Decides, TextMatcher | null>> | null;
+  readonly decides: Readonly<Record<keyof Decides, TextMatcher | undefined>> | undefined;
   /** By namespace. */
   readonly #names = new Map<string, TextMatcher>();
 
   constructor(grants: TenantGrants) {
     const { routingGroups, resourceGroups, decides } = grants.spec;
     this.grants = grants;
-    this.isGroupGranted = matcherOf(routingGroups ?? []);
-    this.isRootGranted = matcherOf(resourceGroups?.rootGroups ?? []);
-    const optional = (values: readonly StringMatch[] | undefined) => (values === undefined ? null : matcherOf(values));
-    this.decides =
-      decides === undefined
-        ? null
-        : {
-            users: optional(decides.users),
-            userGroups: optional(decides.userGroups),
-            sources: optional(decides.sources),
-          };
+    this.isGroupGranted = validMatcher(routingGroups ?? [], false);
+    this.isRootGranted = validMatcher(resourceGroups?.rootGroups ?? [], false);
+    const optional = (values: readonly StringMatch[] | undefined) => values && validMatcher(values, false);
+    this.decides = decides && {
+      ...{ users: optional(decides.users), userGroups: optional(decides.userGroups) },
+      sources: optional(decides.sources),
+    };
   }
 
   isNameGranted(namespace: string, name: string): boolean {
     const names = this.grants.spec.names ?? DEFAULT_NAMES;
-    const matches = this.#names.getOrInsertComputed(namespace, () => matcherOf(namesIn(names, namespace)));
+    const matches = this.#names.getOrInsertComputed(namespace, () => validMatcher(namesIn(names, namespace), false));
     return matches(name);
   }
 
   matches(user: string, groups: readonly string[], source: string): boolean {
-    if (this.decides === null) return false;
+    if (this.decides === undefined) return false;
     const { users, userGroups, sources } = this.decides;
-    if (users !== null && (user === '' || !users(user))) return false;
-    return (userGroups === null || groups.some(userGroups)) && (sources === null || sources(source));
+    if (users !== undefined && (user === '' || !users(user))) return false;
+    return (userGroups === undefined || groups.some(userGroups)) && (sources === undefined || sources(source));
   }
 
   missing(reason: string, grant: string, field: string | null, what: string): GrantRejection {
@@ -110,13 +106,6 @@ export function namesIn(names: readonly StringMatch[], namespace: string): reado
   }));
 }
 
-function matcherOf(values: readonly StringMatch[]): TextMatcher {
-  const matcher = textMatcher(values, false);
-  // The spec is valid.
-  if (!('matches' in matcher)) throw new TypeError('a tenant that is not valid has no matchers');
-  return matcher.matches;
-}
-
 /** Rights of namespaces by tenants (docs/resources.md#tenants). Immutable. */
 export class Tenancy {
   readonly data: TenancyData;
@@ -132,7 +121,7 @@ export class Tenancy {
     this.key = createHash('sha256').update(JSON.stringify(data)).digest('base64url');
     const tenants = data.tenants.map((grants) => new Tenant(grants));
     this.#byNamespace = new Map(tenants.flatMap((each) => each.grants.namespaces.map((name) => [name, each])));
-    this.#deciders = tenants.filter(({ decides }) => decides !== null);
+    this.#deciders = tenants.filter(({ decides }) => decides !== undefined);
   }
 
   /** True if every namespace may declare everything. */
@@ -209,7 +198,7 @@ export class Tenancy {
   /** Returns the reason that a namespace decides and limits no queries, or null. */
   decidesRejection(namespace: string): GrantRejection | null {
     return this.#rejection(namespace, ({ decides, grants: { name } }) => {
-      if (decides !== null) return null;
+      if (decides !== undefined) return null;
       const message = `the tenant ${name} decides no queries; have spec.decides added to the ${ENGINE_TENANT} ${name}`;
       return { reason: 'DecidesNotGranted', field: null, message };
     });
@@ -275,23 +264,19 @@ function groupsRejection(
     databases = [],
     priorities: { from, to } = noPriorities,
   } = tenant.grants.spec.resourceGroups ?? {};
-  const missing = (reason: string, grant: string, field: string, what: string) =>
+  const missing = (reason: string, grant: string, what: string, field = grant) =>
     tenant.missing(`${reason}NotGranted`, `resourceGroups.${grant}`, field, what);
   if (!environments.includes(environment))
-    return missing('Environment', 'environments', 'environment', `the environment ${environment}`);
-  const database = wanted.find((each) => each !== null && !databases.includes(each)) ?? null;
-  if (database !== null) return missing('Database', 'databases', 'databases', `the database ${database}`);
+    return missing('Environment', 'environments', `the environment ${environment}`, 'environment');
+  const database = wanted.find((each) => each !== null && !databases.includes(each));
+  if (database) return missing('Database', 'databases', `the database ${database}`);
   const root = rootGroups.find(({ name }) => !tenant.isRootGranted(name));
-  if (root !== undefined) return missing('ResourceGroup', 'rootGroups', 'rootGroups', `the root group ${root.name}`);
+  if (root !== undefined) return missing('ResourceGroup', 'rootGroups', `the root group ${root.name}`);
   const field = prune ? 'prune' : 'cpuQuotaPeriod';
-  if (prune || cpuQuotaPeriod !== undefined)
-    return {
-      reason: 'ResourceGroupNotGranted',
-      field,
-      message: `is the platform's, not a tenant's; leave ${field} out`,
-    };
+  const message = `is the platform's, not a tenant's; leave ${field} out`;
+  if (prune || cpuQuotaPeriod !== undefined) return { reason: 'ResourceGroupNotGranted', field, message };
   if (selectors.length <= to - from + 1) return null;
-  return missing('Priorities', 'priorities', 'selectors', `more selectors than priorities from ${from} to ${to}`);
+  return missing('Priorities', 'priorities', `more selectors than priorities from ${from} to ${to}`, 'selectors');
 }
 
 const noPriorities = { from: 1, to: 0 };

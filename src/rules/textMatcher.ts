@@ -60,6 +60,13 @@ export function textMatcher(
   return { matches: patterns.length === 0 ? isPlainMatch : withPatterns(isPlainMatch, patterns, inDoubt) };
 }
 
+/** As `textMatcher`, for values of a valid spec. */
+export function validMatcher(values: readonly StringMatch[], inDoubt: boolean): TextMatcher {
+  const matcher = textMatcher(values, inDoubt);
+  if (!('matches' in matcher)) throw new TypeError('a spec that is not valid has no matchers');
+  return matcher.matches;
+}
+
 /** Mistakes in lists of matches. @param parent of the fields, such as `spec.match` */
 export function* matchProblems(parent: string, lists: Readonly<Record<string, readonly StringMatch[] | undefined>>) {
   for (const [field, values = []] of Object.entries(lists)) {

@@ -3,7 +3,7 @@ import { durationMs } from '../../model/durationField.ts';
 import { isRecord } from '../../model/record.ts';
 import type { LimitMatch, LimitPolicy } from '../../routing/admissionPolicy.ts';
 import type { Tenancy } from '../../rules/tenancy.ts';
-import { matchProblems, textMatcher } from '../../rules/textMatcher.ts';
+import { matchProblems, validMatcher } from '../../rules/textMatcher.ts';
 import type { StringMatch } from '../fields/spec.ts';
 import {
   accepted,
@@ -137,11 +137,7 @@ function limitMatch({ match }: QueryLimitSpec, tenancy: Tenancy, namespace: stri
 }
 
 function matches(values: readonly StringMatch[] | undefined): ((text: string) => boolean) | null {
-  if (values === undefined) return null;
-  const matcher = textMatcher(values, true);
-  // The spec is valid.
-  if (!('matches' in matcher)) throw new TypeError('a limit that is not valid has no matcher');
-  return matcher.matches;
+  return values === undefined ? null : validMatcher(values, true);
 }
 
 /** Routing groups that a spec names whole. */
