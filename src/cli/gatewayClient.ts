@@ -3,9 +3,9 @@ import { type HttpMethod, RequestContext } from '@kubernetes/client-node';
 import { type Dispatcher, request } from 'undici';
 import { GatewayError } from '../model/errors.ts';
 import { userAgent } from '../model/version.ts';
+import { KubeRequests, kubePath } from '../operator/sources/kubernetes/kubeApi.ts';
 import { loadKubeConfig, ownNamespace } from '../operator/sources/kubernetes/kubeConfig.ts';
 import { kubeReason } from '../operator/sources/kubernetes/kubeErrors.ts';
-import { KubeRequests, kubePath } from '../operator/sources/kubernetes/kubeRequests.ts';
 import type { CliIo, CommandLine } from './io.ts';
 
 const TIMEOUT_MS = 30_000;

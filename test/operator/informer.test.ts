@@ -49,6 +49,7 @@ describe.skipIf(!controlPlaneAvailable)('informer', () => {
     const lists: number[] = [];
     const changes: string[] = [];
     const informer = new Informer({
+      kind: 'EngineCluster',
       name: 'test',
       config,
       list: (limit, token) => {

@@ -59,7 +59,7 @@ export function quickDirectory(directory: string): DirectorySource {
     namespace: 'default',
     clock: systemClock,
     logger,
-    ...quick,
+    times: quick,
   });
 }
 

@@ -7,7 +7,7 @@ import { GatewayError } from '../../model/errors.ts';
 import { growingTo } from '../../model/growingCache.ts';
 import { signatureAlgorithms } from '../../model/signatureAlgorithms.ts';
 import type { ApiServerCalls } from '../../operator/sources/kubernetes/apiServerCalls.ts';
-import { KubeRequests } from '../../operator/sources/kubernetes/kubeRequests.ts';
+import { KubeRequests } from '../../operator/sources/kubernetes/kubeApi.ts';
 import {
   AttemptLimit,
   type AttemptLimits,

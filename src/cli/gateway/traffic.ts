@@ -133,7 +133,7 @@ async function tokenReviews({ config, metrics }: GatewayContext): Promise<Review
   if (kubernetesTokens === null) return null;
   // The client library takes half a second to load.
   const { loadKubeConfig } = await import('../../operator/sources/kubernetes/kubeConfig.ts');
-  const { KubeRequests } = await import('../../operator/sources/kubernetes/kubeRequests.ts');
+  const { KubeRequests } = await import('../../operator/sources/kubernetes/kubeApi.ts');
   const { reviewToken } = await import('../../api/auth/kubernetesAccess.ts');
   const requests = new KubeRequests(loadKubeConfig(config.resources.kubeconfig), countedCalls(metrics));
   const { audiences, timeout } = kubernetesTokens;

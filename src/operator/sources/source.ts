@@ -5,7 +5,6 @@ import { type LabelSelector, labelsFor, matchesLabels } from '../../model/labelS
 import {
   API_GROUP_VERSION,
   type Kind,
-  keyText,
   type OwnerReference,
   type Resource,
   type ResourceKey,
@@ -136,8 +135,6 @@ export abstract class ResourceSource {
   abstract readonly name: SourceName;
   abstract readonly writeNamespace: string;
   #selection: ResourceSelection | null = null;
-  /** Keys of resources that were selected at their last change. */
-  readonly #selected = new Set<string>();
   readonly #changeListeners = new Set<ChangeListener>();
   readonly #stateListeners = new Set<() => void>();
   readonly #changes = new Map<Kind, number>();
@@ -280,13 +277,10 @@ export abstract class ResourceSource {
   }
 
   /** Reports that an own resource, or one that has ceased to be, was added, changed or deleted; `status`: only its status changed. */
-  protected reportChange(key: ResourceKey, part: 'resource' | 'status' = 'resource'): void {
+  protected reportChange(key: ResourceKey, before: Resource | null, part: 'resource' | 'status' = 'resource'): void {
     this.countChange(key.kind);
-    const text = keyText(key);
-    const wasSelected = this.#selected.delete(text);
-    const isSelected = this.get(key) !== null;
-    if (isSelected) this.#selected.add(text);
-    if (isSelected || wasSelected) for (const listener of this.#changeListeners) listener(key, part);
+    if (this.get(key) === null && (before === null || !this.selects(before))) return;
+    for (const listener of this.#changeListeners) listener(key, part);
   }
 
   /** Reports that state or problems changed. */

@@ -4,9 +4,8 @@ import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
 import { selfSignedCertificate } from '../../model/selfSignedCertificate.ts';
 import type { Leadership } from '../leadership/leadership.ts';
-import type { KubeApi } from '../sources/kubernetes/kubeApi.ts';
+import { type KubeApi, kubePath } from '../sources/kubernetes/kubeApi.ts';
 import { kubeReason } from '../sources/kubernetes/kubeErrors.ts';
-import { kubePath } from '../sources/kubernetes/kubeRequests.ts';
 
 const DAY_MS = 86_400_000;
 const LIFETIME_MS = 365 * DAY_MS;

@@ -24,18 +24,14 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-const started = async (options: Partial<DirectorySourceOptions> = {}): Promise<DirectorySource> => {
+const started = async (times: DirectorySourceOptions['times'] = {}, clock = systemClock): Promise<DirectorySource> => {
   const source = new DirectorySource({
     kinds: resourceKinds,
     directory,
     namespace: 'default',
-    clock: systemClock,
+    clock,
     logger: pino({ enabled: false }),
-    settleMs: 20,
-    confirmDeletionMs: 800,
-    confirmEmptyMs: 1_000,
-    pollMs: 200,
-    ...options,
+    times: { settleMs: 20, confirmDeletionMs: 800, confirmEmptyMs: 1_000, pollMs: 200, ...times },
   });
   sources.push(source);
   await source.start(30_000);
@@ -147,7 +143,7 @@ test('an emptied, half-written or absent file is no deletion until it stays so',
   await write('z.yaml', cluster('z'));
   let ahead = 0;
   const clock = { now: () => Date.now(), monotonic: () => performance.now() + ahead };
-  const source = await started({ clock, confirmDeletionMs: 600_000, confirmEmptyMs: 600_000 });
+  const source = await started({ confirmDeletionMs: 600_000, confirmEmptyMs: 600_000 }, clock);
   const changed: string[] = [];
   source.watch(({ name }) => changed.push(name));
   let weight = 0;

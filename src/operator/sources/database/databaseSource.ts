@@ -8,7 +8,7 @@ import {
   ACTIVE_ANNOTATION,
   API_GROUP_VERSION,
   type Kind,
-  keyOf,
+  keyOfText,
   keyText,
   type Resource,
   type ResourceKey,
@@ -44,6 +44,12 @@ export interface DatabaseSourceOptions {
   readonly onExternalChange?: (resource: Resource, fields: readonly FieldChange[]) => void;
 }
 
+interface ResourceRow {
+  readonly stored: StoredResource;
+  /** Null: it is not listed, as the row of its cluster is missing. */
+  readonly listed: Resource | null;
+}
+
 /** A row has to be missing for this time, in milliseconds: a table that is being filled again is not empty. */
 const MISSING_MS = 1_000;
 /** All resources are read again after a change, if that was not done for this time: a program of the version before may write. */
@@ -58,9 +64,7 @@ export class DatabaseSource extends PolledSource {
   readonly name = 'database';
   readonly writeNamespace: string;
   readonly #options: DatabaseSourceOptions;
-  #stored: ReadonlyMap<string, StoredResource> = new Map();
-  /** Those that are listed. */
-  #resources: ReadonlyMap<string, Resource> = new Map();
+  #rows: ReadonlyMap<string, ResourceRow> = new Map();
   /** Since when rows of clusters are missing, monotonic milliseconds by `keyText`. */
   readonly #missing = new Map<string, number>();
   #mark: string | null = null;
@@ -89,14 +93,11 @@ export class DatabaseSource extends PolledSource {
   }
 
   protected readAll(kind: Kind): readonly Resource[] {
-    return this.#resources
-      .values()
-      .filter((resource) => resource.kind === kind)
-      .toArray();
+    return [...this.#rows.values()].flatMap(({ listed }) => (listed?.kind === kind ? [listed] : []));
   }
 
   protected read(key: ResourceKey): Resource | null {
-    return this.#resources.get(keyText(key)) ?? null;
+    return this.#rows.get(keyText(key))?.listed ?? null;
   }
 
   protected placeOf(key: ResourceKey): string {
@@ -121,8 +122,8 @@ export class DatabaseSource extends PolledSource {
     };
     for (const isLast of [false, true]) {
       // One of which another program deleted the row may still be stored, or be removed by the leader by now.
-      const before = this.read(fresh) === null ? this.#stored.get(keyText(fresh)) : undefined;
-      const version = before?.resourceVersion ?? null;
+      const before = this.read(fresh) === null ? this.#rows.get(keyText(fresh)) : undefined;
+      const version = before?.stored.resourceVersion ?? null;
       const written = await this.#edit(fresh, version, () => this.#toStored(resource, null));
       if (written !== null) return written;
       await this.#readRows();
@@ -162,7 +163,7 @@ export class DatabaseSource extends PolledSource {
     const result = await this.#options.store.resources.putStatus(key, uid, { ...status }, fence);
     if (result === 'fenced') throw new FencedWrite();
     // Deleted or changed meanwhile: the response to a later transaction may come before that to an earlier one.
-    const stored = this.#stored.get(keyText(key));
+    const stored = this.#rows.get(keyText(key))?.stored;
     if (result === 'written' && stored?.uid === uid) this.#take(keyText(key), { ...stored, status: { ...status } });
   }
 
@@ -206,35 +207,29 @@ export class DatabaseSource extends PolledSource {
 
   /** Takes over one resource that we wrote, unless a newer one has been read meanwhile. */
   #take(key: string, stored: StoredResource | null): void {
-    const before = this.#stored.get(key);
-    if (
-      stored !== null &&
-      before?.uid === stored.uid &&
-      BigInt(before.resourceVersion) > BigInt(stored.resourceVersion)
-    ) {
-      return;
-    }
+    const before = this.#rows.get(key)?.stored;
+    const isSame = stored !== null && before?.uid === stored.uid;
+    if (isSame && BigInt(before.resourceVersion) > BigInt(stored.resourceVersion)) return;
     this.#writes += 1;
-    const next = new Map(this.#stored);
-    if (stored === null) next.delete(key);
-    else next.set(key, stored);
-    this.#replace(next);
+    const others = [...this.#rows.values()].map((row) => row.stored).filter((each) => keyText(each) !== key);
+    this.#replace(stored === null ? others : [...others, stored]);
   }
 
-  #replace(next: ReadonlyMap<string, StoredResource>): void {
-    const resources = new Map<string, Resource>();
+  #replace(all: Iterable<StoredResource>): void {
+    const before = this.#rows;
     const missingSince = this.#options.clock.monotonic() - MISSING_MS;
-    for (const [key, stored] of next) {
-      if ((this.#missing.get(key) ?? Number.POSITIVE_INFINITY) <= missingSince) continue;
-      const isSame = this.#stored.get(key) === stored;
-      resources.set(key, (isSame ? this.#resources.get(key) : undefined) ?? resourceOfStored(stored));
+    const rows = new Map<string, ResourceRow>();
+    for (const stored of all) {
+      const key = keyText(stored);
+      const last = before.get(key);
+      const isMissing = (this.#missing.get(key) ?? Number.POSITIVE_INFINITY) <= missingSince;
+      const known = last?.stored === stored ? last.listed : null;
+      rows.set(key, { stored, listed: isMissing ? null : (known ?? resourceOfStored(stored)) });
     }
-    const before = this.#resources;
-    this.#stored = next;
-    this.#resources = resources;
-    for (const key of new Set([...before.keys(), ...resources.keys()])) {
-      const resource = resources.get(key) ?? before.get(key);
-      if (before.get(key) !== resources.get(key)) this.reportChange(keyOf(resource as Resource));
+    this.#rows = rows;
+    for (const key of new Set([...before.keys(), ...rows.keys()])) {
+      const [last, next] = [before, rows].map((each) => each.get(key)?.listed ?? null);
+      if (last !== next) this.reportChange(keyOfText(key), last ?? null);
     }
   }
 
@@ -243,13 +238,13 @@ export class DatabaseSource extends PolledSource {
     const byName = new Map(rows.map((row) => [row.name, row]));
     const now = this.#options.clock.monotonic();
     let isChanged = false;
-    for (const [key, stored] of this.#stored) {
+    for (const [key, { stored, listed }] of this.#rows) {
       if (stored.row === null) continue;
       const present = byName.get(stored.row.name);
       if (present === undefined) {
         const since = this.#missing.get(key) ?? now;
         this.#missing.set(key, since);
-        isChanged ||= now - since >= MISSING_MS && this.#resources.has(key);
+        isChanged ||= now - since >= MISSING_MS && listed !== null;
       } else {
         isChanged = this.#missing.delete(key) || isChanged;
         // Another replica may be quicker.
@@ -257,7 +252,7 @@ export class DatabaseSource extends PolledSource {
           await this.#change(stored, stored.resourceVersion, (same) => same);
       }
     }
-    if (isChanged) this.#replace(this.#stored);
+    if (isChanged) this.#replace([...this.#rows.values()].map(({ stored }) => stored));
   }
 
   async #poll(): Promise<void> {
@@ -293,13 +288,14 @@ export class DatabaseSource extends PolledSource {
         if (changes === null) all = await resources.all();
       } while (writes !== this.#writes);
       if (all !== null) this.#readAllAt = this.#options.clock.monotonic();
-      const next = new Map(all === null ? this.#stored : []);
+      const next = new Map<string, StoredResource>();
+      if (all === null) for (const [key, { stored }] of this.#rows) next.set(key, stored);
       for (const key of changes?.removed ?? []) next.delete(keyText(key));
       for (const fresh of all ?? changes?.stored ?? []) {
-        const current = this.#stored.get(keyText(fresh));
+        const current = this.#rows.get(keyText(fresh))?.stored;
         next.set(keyText(fresh), current !== undefined && isDeepStrictEqual(current, fresh) ? current : fresh);
       }
-      this.#replace(next);
+      this.#replace(next.values());
     });
     this.#turn = result.catch(() => undefined);
     await result;

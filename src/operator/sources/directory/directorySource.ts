@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { FSWatcher } from 'node:fs';
 import { extname } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
@@ -7,6 +8,7 @@ import type { KindRegistry } from '../../../kinds/resourceKind.ts';
 import type { Clock } from '../../../model/clock.ts';
 import { GatewayError } from '../../../model/errors.ts';
 import {
+  API_GROUP_VERSION,
   type Kind,
   keyOf,
   keyText,
@@ -23,10 +25,11 @@ import {
   PolledSource,
   type ResourceChange,
   resourceExists,
+  resourceOfStored,
   type SourceProblem,
   VersionConflict,
 } from '../source.ts';
-import { type ManifestDocument, manifestsIn, readManifests } from './manifestDocuments.ts';
+import { type Manifest, type ManifestDocument, manifestsIn, readManifests } from './manifestDocuments.ts';
 import { editDocument, newDocument } from './manifestEdit.ts';
 import {
   changeManifestFile,
@@ -36,9 +39,8 @@ import {
   newManifestPath,
   readManifestFile,
 } from './manifestFiles.ts';
-import { type AcceptedFile, ManifestIndex, sameContent } from './manifestIndex.ts';
 
-/** Options of a directory source. Times in milliseconds. */
+/** Options of a directory source. */
 export interface DirectorySourceOptions {
   readonly directory: string;
   /** Kinds that are read; left out, all there are. */
@@ -47,27 +49,70 @@ export interface DirectorySourceOptions {
   readonly namespace: string;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** A changed file is read once it has been quiet for this time (an editor may still be writing): 60. */
-  readonly settleMs?: number;
-  /** Time that a manifest must be missing before its resource counts as deleted: 1,000. */
-  readonly confirmDeletionMs?: number;
-  /** The same when all manifests went at once: 5,000. */
-  readonly confirmEmptyMs?: number;
-  /** Time between polls where the file system reports no changes (network file systems): 1,000. */
-  readonly pollMs?: number;
+  readonly times?: Partial<typeof defaultTimes>;
 }
+
+/** In milliseconds. */
+const defaultTimes = {
+  /** A changed file is read once it has been quiet for this time: an editor may still be writing. */
+  settleMs: 60,
+  /** Time that a manifest must be missing before its resource counts as deleted. */
+  confirmDeletionMs: 1_000,
+  /** The same when all manifests went at once, e.g. as a volume was unmounted. */
+  confirmEmptyMs: 5_000,
+  /** Time between polls where the file system reports no changes (network file systems). */
+  pollMs: 1_000,
+};
+
+interface AcceptedFile {
+  readonly stamp: FileStamp;
+  /** Source text of the documents; may be empty. */
+  readonly text: string;
+  readonly documents: readonly ManifestDocument[];
+  /** Read error, or null. */
+  readonly error: string | null;
+}
+
+type ResourceDocument = ManifestDocument & { readonly kind: 'resource' };
+
+interface IndexedResource {
+  readonly resource: Resource;
+  readonly path: string;
+  /** Its document in the file; null while no file has it. */
+  readonly document: ResourceDocument | null;
+  /** Monotonic milliseconds since which no file has it; null while one has. */
+  readonly missingSince: number | null;
+}
+
+interface DocumentPlace {
+  readonly path: string;
+  readonly document: ResourceDocument;
+  readonly stamp: FileStamp;
+}
+
+const noKeys: ReadonlySet<string> = new Set();
 
 /**
  * Resources as YAML or JSON manifests in a directory: any number of documents in any number of files, watched. See
- * docs/resources.md for what is written where.
+ * docs/resources.md for what is written where. It keeps what was read last of each resource, also while its document is broken or,
+ * for a moment, gone, and gives each the metadata that a file does not hold:
+ *
+ * - `uid` follows from kind, namespace and name: replicas that read copies of the directory agree on it.
+ * - `resourceVersion` is the time at which the file was changed last (its inode's, which copying and restoring cannot
+ *   set back), in microseconds, taken when the content of the resource changes; always more than before.
+ * - `generation` counts changes of the spec; it continues from the database's copy after a restart.
  */
 export class DirectorySource extends PolledSource {
   readonly name = 'directory';
   readonly writeNamespace: string;
   readonly #options: DirectorySourceOptions;
-  readonly #settleMs: number;
-  readonly #pollMs: number;
-  readonly #index: ManifestIndex;
+  readonly #times: typeof defaultTimes;
+  readonly #files = new Map<string, AcceptedFile>();
+  /** By `keyText`. */
+  readonly #resources = new Map<string, IndexedResource>();
+  /** Resources of the database's copy that no file has had yet. */
+  readonly #restored = new Map<string, StoredResource>();
+  #problems: readonly SourceProblem[] = [];
   /** Changes in folders below it are noticed by the next look. */
   #watcher: FSWatcher | null = null;
   /** True if a changed file waits until it is quiet. */
@@ -75,20 +120,18 @@ export class DirectorySource extends PolledSource {
   #timer: NodeJS.Timeout | undefined;
   #timerAt = Number.POSITIVE_INFINITY;
   /** Looks and writes follow each other, never overlap. */
-  #turn: Promise<void> = Promise.resolve();
+  #turn: Promise<unknown> = Promise.resolve();
   #running = false;
 
   constructor(options: DirectorySourceOptions) {
     super();
     this.#options = options;
+    this.#times = { ...defaultTimes, ...options.times };
     this.writeNamespace = options.namespace;
-    this.#settleMs = options.settleMs ?? 60;
-    this.#pollMs = options.pollMs ?? 1_000;
-    this.#index = new ManifestIndex(options.confirmDeletionMs ?? 1_000, options.confirmEmptyMs ?? 5_000);
   }
 
   override restore(stored: readonly StoredResource[]): void {
-    this.#index.restore(stored);
+    for (const each of stored) if (each.source === 'directory') this.#restored.set(keyText(each), each);
   }
 
   async start(syncTimeoutMs: number): Promise<void> {
@@ -105,29 +148,31 @@ export class DirectorySource extends PolledSource {
   }
 
   override problems(): readonly SourceProblem[] {
-    return this.#index.problems;
+    return this.#problems;
   }
 
   protected readAll(kind: Kind): readonly Resource[] {
-    return this.#index.list().filter((resource) => resource.kind === kind);
+    const resources: Resource[] = [];
+    for (const { resource } of this.#resources.values()) if (resource.kind === kind) resources.push(resource);
+    return resources;
   }
 
   protected read(key: ResourceKey): Resource | null {
-    return this.#index.get(key);
+    return this.#resources.get(keyText(key))?.resource ?? null;
   }
 
   protected placeOf(key: ResourceKey): string {
-    const { path = '', number = null } = this.#index.locate(key) ?? {};
-    return number === null ? path : `${path}, document ${number}`;
+    const { path = '', document = null } = this.#resources.get(keyText(key)) ?? {};
+    return document === null ? path : `${path}, document ${document.number}`;
   }
 
   protected async createResource(resource: NewResource): Promise<Resource> {
     return await this.#write(async () => {
-      if (this.#index.get(resource) !== null) throw resourceExists(resource);
+      if (this.read(resource) !== null) throw resourceExists(resource);
       const path = await newManifestPath(this.#options.directory, resource, async (used, { signature }) => {
         // Written by another replica, or an editor, since the last poll: the resource may be in it.
-        if (this.#index.files.get(used)?.stamp.signature !== signature) await this.#accept(used, new Set());
-        if (this.#index.get(resource) !== null) throw resourceExists(resource);
+        if (this.#files.get(used)?.stamp.signature !== signature) await this.#accept(used);
+        if (this.read(resource) !== null) throw resourceExists(resource);
       });
       const text = newDocument(resource, new Date(this.#options.clock.now()).toISOString());
       await changeManifestFile(this.#options.directory, path, (present) => {
@@ -148,7 +193,7 @@ export class DirectorySource extends PolledSource {
 
   protected async deleteResource(key: ResourceKey, expectedVersion: string | null): Promise<boolean> {
     return await this.#write(async () => {
-      if (this.#index.get(key) === null) return false;
+      if (this.read(key) === null) return false;
       const path = await this.#changeDocument(this.#mustHave(key, expectedVersion), () => '');
       await this.#accept(path, new Set([keyText(key)]));
       return true;
@@ -157,7 +202,10 @@ export class DirectorySource extends PolledSource {
 
   protected async writeStatus(key: ResourceKey, uid: string, status: ResourceStatus): Promise<void> {
     // A file has no place for status: it is kept here and in the database's copy.
-    if (this.#index.setStatus(key, uid, status)) this.#notify([key]);
+    const entry = this.#resources.get(keyText(key));
+    if (entry?.resource.metadata.uid !== uid) return;
+    this.#resources.set(keyText(key), { ...entry, resource: { ...entry.resource, status } });
+    this.reportChange(key, entry.resource);
   }
 
   /**
@@ -169,9 +217,9 @@ export class DirectorySource extends PolledSource {
   async #changeDocument(current: Resource, edit: (text: string, format: 'yaml' | 'json') => string): Promise<string> {
     const { directory, namespace, kinds } = this.#options;
     const key = keyOf(current);
-    const path = this.#index.locate(key)?.path ?? '';
+    const { path = '' } = this.#resources.get(keyText(key)) ?? {};
     const change = (text: string | null): string | null => {
-      const documents = readManifests(text ?? '', namespace, this.#index.files.get(path) ?? null, kinds);
+      const documents = readManifests(text ?? '', namespace, this.#files.get(path) ?? null, kinds);
       const document = documents.find((each) => each.kind === 'resource' && isDeepStrictEqual(each.manifest.key, key));
       const broken = documents.find((each) => each.kind === 'broken');
       if (document === undefined && broken !== undefined && isDeepStrictEqual(broken.key ?? key, key)) {
@@ -198,7 +246,7 @@ export class DirectorySource extends PolledSource {
   }
 
   #mustHave(key: ResourceKey, expectedVersion: string | null): Resource {
-    const current = this.#index.get(key);
+    const current = this.read(key);
     if (current === null) throw noSuchResource(key);
     if (![null, current.metadata.resourceVersion].includes(expectedVersion)) throw new VersionConflict(key);
     return current;
@@ -215,18 +263,18 @@ export class DirectorySource extends PolledSource {
   }
 
   async #readBack(path: string, key: ResourceKey): Promise<Resource> {
-    await this.#accept(path, new Set());
-    const resource = this.#index.get(key);
+    await this.#accept(path);
+    const resource = this.read(key);
     if (resource === null) throw new VersionConflict(key);
     return resource;
   }
 
   /** Reads a file that we wrote ourselves: nothing to wait for. */
-  async #accept(path: string, deleted: ReadonlySet<string>): Promise<void> {
+  async #accept(path: string, deleted = noKeys): Promise<void> {
     const accepted = (await fileStamp(path)) === null ? null : await this.#read(path);
     // A file that another writer changed since is read by the next poll.
     if (accepted === undefined) this.#scanIn(0);
-    else this.#notify(this.#update(new Map([[path, accepted]]), this.#options.clock.monotonic(), deleted));
+    else this.#update(new Map([[path, accepted]]), deleted);
   }
 
   /** A file's documents; undefined when it changed while being read. */
@@ -235,7 +283,7 @@ export class DirectorySource extends PolledSource {
     if (file === null) return undefined;
     const { stamp, error } = file;
     const text = file.text ?? '';
-    const before = this.#index.files.get(path) ?? null;
+    const before = this.#files.get(path) ?? null;
     const { namespace, kinds } = this.#options;
     const documents: ManifestDocument[] = [];
     // A file may have thousands of documents.
@@ -247,72 +295,42 @@ export class DirectorySource extends PolledSource {
     return { stamp, text, documents, error };
   }
 
-  #update(...change: Parameters<ManifestIndex['update']>): readonly ResourceKey[] {
-    const [files] = change;
-    const changed = this.#index.update(...change);
-    // Also where a resource is the same as before, its document may be at another place.
-    if (files.size > 0) this.countChange();
-    return changed;
-  }
-
   /** Scans the directory: takes over what changed and is quiet. */
   async #scan(): Promise<void> {
     await this.#inTurn(async () => {
-      const monotonic = this.#options.clock.monotonic();
+      const { directory, clock, logger } = this.#options;
       let listing: Awaited<ReturnType<typeof listManifestFiles>>;
       try {
-        listing = await listManifestFiles(this.#options.directory);
+        listing = await listManifestFiles(directory);
       } catch (error) {
         const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT';
         const reason = isMissing
-          ? `there is no directory ${this.#options.directory}: create it or correct resources.directory`
+          ? `there is no directory ${directory}: create it or correct resources.directory`
           : (error as Error).message;
-        if (this.setState({ available: false, reason })) {
-          const { directory } = this.#options;
-          this.#options.logger.warn({ directory, reason }, 'manifests directory unavailable');
-        }
+        if (this.setState({ available: false, reason }))
+          logger.warn({ directory, reason }, 'manifests directory unavailable');
         this.#unwatch();
         return;
       }
-      const { directory, logger } = this.#options;
       if (this.#running) this.#watcher ??= watchFolder(directory, () => this.#scanIn(5), logger);
-      const problemsBefore = this.#index.problems;
       const updates = new Map<string, AcceptedFile | null>();
-      for (const path of this.#index.files.keys()) if (!listing.has(path)) updates.set(path, null);
+      for (const path of this.#files.keys()) if (!listing.has(path)) updates.set(path, null);
       this.#isSettling = false;
       for (const [path, stamp] of listing) {
-        if (this.#index.files.get(path)?.stamp.signature === stamp.signature) continue;
-        if (!this.#isQuiet(stamp)) {
-          this.#isSettling = true;
-          continue;
-        }
-        const accepted = await this.#read(path).catch((error: unknown) => ({
-          stamp,
-          text: '',
-          documents: [],
-          error: `cannot be read: ${(error as Error).message}`,
-        }));
+        if (this.#files.get(path)?.stamp.signature === stamp.signature) continue;
+        const age = clock.now() - Number(stamp.changedAtMicros / 1_000n);
+        // A time that is to come, as of another clock, is not waited for.
+        const isQuiet = age < 0 || age >= this.#times.settleMs;
+        const accepted = isQuiet ? await this.#read(path).catch((error) => unreadable(stamp, error)) : undefined;
         if (accepted === undefined) this.#isSettling = true;
         else updates.set(path, accepted);
       }
-      const changed = this.#update(updates, monotonic);
-      if (!isDeepStrictEqual(problemsBefore, this.#index.problems)) this.#reportProblems();
-      this.setState({
-        available: true,
-        reason: null,
-        synced: this.state().synced || !this.#isSettling,
-        lastEventAt: this.#options.clock.monotonic(),
-      });
-      this.#notify(changed);
+      const synced = this.state().synced || !this.#isSettling;
+      const state = { available: true, reason: null, synced, lastEventAt: clock.monotonic() };
+      this.#update(updates, noKeys, () => this.setState(state));
     });
-    const soon = this.#isSettling || this.#index.unconfirmed;
-    this.#scanIn(soon ? this.#settleMs : this.#pollMs);
-  }
-
-  /** True if a file was not changed within the settling time; a time that is to come, as of another clock, is not waited for. */
-  #isQuiet(stamp: FileStamp): boolean {
-    const age = this.#options.clock.now() - Number(stamp.changedAtMicros / 1_000n);
-    return age < 0 || age >= this.#settleMs;
+    const isUnconfirmed = this.#resources.values().some((entry) => entry.missingSince !== null);
+    this.#scanIn(this.#isSettling || isUnconfirmed ? this.#times.settleMs : this.#times.pollMs);
   }
 
   #unwatch(): void {
@@ -330,25 +348,169 @@ export class DirectorySource extends PolledSource {
       this.#timer = undefined;
       this.#scan().catch((error: unknown) => {
         this.#options.logger.error({ err: error }, 'failed to read manifests directory');
-        this.#scanIn(this.#pollMs);
+        this.#scanIn(this.#times.pollMs);
       });
     }, delayMs);
   }
 
-  #reportProblems(): void {
-    for (const problem of this.#index.problems) this.#options.logger.warn(problem, 'manifest problem');
+  async #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#turn.then(work);
+    this.#turn = result.catch(() => undefined);
+    return await result;
+  }
+
+  /**
+   * Takes over files that changed, came or (null) went, works out what that means, and reports it.
+   * @param deleted keys whose absence needs no confirmation, as the gateway itself deleted them
+   * @param onTaken called before changes are reported
+   */
+  #update(
+    files: ReadonlyMap<string, AcceptedFile | null>,
+    deleted: ReadonlySet<string>,
+    onTaken: () => void = () => undefined,
+  ): void {
+    const changed = new Map<ResourceKey, Resource | null>();
+    // Most looks at a directory find nothing new, and thousands of resources take a while to compare.
+    const isUnconfirmed = this.#resources.values().some((entry) => entry.missingSince !== null);
+    if (files.size > 0 || deleted.size > 0 || isUnconfirmed) {
+      for (const [path, file] of files) {
+        if (file === null) this.#files.delete(path);
+        else this.#files.set(path, file);
+      }
+      const { places, problems } = this.#collect();
+      for (const [text, place] of places) {
+        const before = this.#resources.get(text);
+        const { path, document } = place;
+        const isSame = before !== undefined && before.document?.manifest === document.manifest;
+        const resource = isSame ? before.resource : this.#resourceOf(text, place, before?.resource);
+        this.#resources.set(text, { resource, path, document, missingSince: null });
+        if (resource !== before?.resource) changed.set(document.manifest.key, before?.resource ?? null);
+      }
+      for (const resource of this.#settleMissing(places, deleted)) changed.set(keyOf(resource), resource);
+      // Also where a resource is the same as before, its document may be at another place.
+      if (files.size > 0) this.countChange();
+      this.#report(problems);
+    }
+    onTaken();
+    for (const [key, before] of changed) this.reportChange(key, before);
+  }
+
+  #report(problems: readonly SourceProblem[]): void {
+    if (isDeepStrictEqual(problems, this.#problems)) return;
+    this.#problems = problems;
+    for (const problem of problems) this.#options.logger.warn(problem, 'manifest problem');
     this.reportState();
   }
 
-  #notify(keys: readonly ResourceKey[]): void {
-    for (const key of keys) this.reportChange(key);
+  /** Documents by key, each identity once: where it was before, otherwise in the first file by name. */
+  #collect(): { readonly places: ReadonlyMap<string, DocumentPlace>; readonly problems: readonly SourceProblem[] } {
+    const places = new Map<string, DocumentPlace>();
+    const problems: SourceProblem[] = [];
+    for (const path of [...this.#files.keys()].sort()) {
+      const file = this.#files.get(path) as AcceptedFile;
+      if (file.error !== null) problems.push({ place: path, document: null, line: null, message: file.error });
+      for (const document of file.documents) {
+        if (document.kind === 'broken') {
+          const { number, problemLine: line, message } = document;
+          problems.push({ place: path, document: number, line, message });
+        }
+        if (document.kind !== 'resource') continue;
+        const text = keyText(document.manifest.key);
+        const here: DocumentPlace = { path, document, stamp: file.stamp };
+        const there = places.get(text) ?? here;
+        const stays = this.#resources.get(text)?.path === path && there.path !== path ? here : there;
+        places.set(text, stays);
+        if (there === here) continue;
+        const other = stays === here ? there : here;
+        const message = `${text} is also in ${stays.path}, document ${stays.document.number}, which is the one in force; remove one of the two`;
+        problems.push({ place: other.path, document: other.document.number, line: other.document.line, message });
+      }
+    }
+    return { places, problems };
   }
 
-  async #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.#turn.then(work);
-    this.#turn = result.then(ignore, ignore);
-    return await result;
+  /** Returns the resources that are gone. */
+  #settleMissing(places: ReadonlyMap<string, DocumentPlace>, deleted: ReadonlySet<string>): readonly Resource[] {
+    const now = this.#options.clock.monotonic();
+    const { confirmEmptyMs, confirmDeletionMs } = this.#times;
+    const limit = places.size === 0 && this.#resources.size > 1 ? confirmEmptyMs : confirmDeletionMs;
+    const gone: Resource[] = [];
+    const broken = this.#brokenDocuments();
+    for (const [text, entry] of this.#resources) {
+      if (places.has(text)) continue;
+      const isBroken = broken.keys.has(text) || broken.paths.has(entry.path);
+      const missingSince = isBroken ? null : (entry.missingSince ?? now);
+      if (!deleted.has(text) && (missingSince === null || now - missingSince < limit)) {
+        this.#resources.set(text, { ...entry, document: null, missingSince });
+        continue;
+      }
+      this.#resources.delete(text);
+      this.#restored.delete(text);
+      gone.push(entry.resource);
+    }
+    return gone;
+  }
+
+  /** A broken document keeps the resource it is about; where that cannot be seen, all that its file held. */
+  #brokenDocuments() {
+    const keys = new Set<string>();
+    const paths = new Set<string>();
+    for (const [path, file] of this.#files) {
+      if (file.error !== null) paths.add(path);
+      for (const document of file.documents) {
+        if (document.kind !== 'broken') continue;
+        if (document.key === null) paths.add(path);
+        else keys.add(keyText(document.key));
+      }
+    }
+    return { keys, paths };
+  }
+
+  #resourceOf(text: string, { document: { manifest }, stamp }: DocumentPlace, before: Resource | undefined): Resource {
+    const restored = before === undefined ? this.#restored.get(text) : undefined;
+    const asBefore = before ?? (restored === undefined ? undefined : resourceOfStored(restored));
+    if (asBefore !== undefined && sameContent(asBefore, manifest)) return asBefore;
+    const last = before === undefined ? 0n : BigInt(before.metadata.resourceVersion);
+    const version = stamp.changedAtMicros > last ? stamp.changedAtMicros : last + 1n;
+    const generation = asBefore?.metadata.generation ?? 0;
+    const isSameSpec = asBefore !== undefined && isDeepStrictEqual(asBefore.spec, manifest.spec);
+    const createdAt = Math.min(stamp.createdAtMs || Number.POSITIVE_INFINITY, Number(stamp.changedAtMicros / 1_000n));
+    const { key, labels, annotations, spec } = manifest;
+    return {
+      apiVersion: API_GROUP_VERSION,
+      kind: key.kind,
+      metadata: {
+        ...{ name: key.name, namespace: key.namespace, uid: directoryUid(key), labels, annotations },
+        resourceVersion: String(version),
+        generation: isSameSpec ? generation : generation + 1,
+        creationTimestamp:
+          manifest.creationTimestamp ?? asBefore?.metadata.creationTimestamp ?? new Date(createdAt).toISOString(),
+      },
+      spec,
+      ...(asBefore?.status === undefined ? {} : { status: asBefore.status }),
+    };
   }
 }
 
-const ignore = (): void => undefined;
+function unreadable(stamp: FileStamp, error: unknown): AcceptedFile {
+  return { stamp, text: '', documents: [], error: `cannot be read: ${(error as Error).message}` };
+}
+
+/** uid of a resource of a directory: a UUID made of its identity (RFC 9562, version 8: custom, here SHA-256). */
+function directoryUid(key: ResourceKey): string {
+  const hex = createHash('sha256')
+    .update(`directory/${keyText(key)}`)
+    .digest('hex');
+  const variant = ((Number.parseInt(hex.charAt(16), 16) & 0x3) | 0x8).toString(16);
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
+}
+
+function sameContent(resource: Resource, manifest: Manifest): boolean {
+  return (
+    isDeepStrictEqual(resource.spec, manifest.spec) &&
+    isDeepStrictEqual(resource.metadata.labels ?? {}, manifest.labels) &&
+    isDeepStrictEqual(resource.metadata.annotations ?? {}, manifest.annotations) &&
+    (manifest.creationTimestamp === null ||
+      Date.parse(manifest.creationTimestamp) === Date.parse(resource.metadata.creationTimestamp))
+  );
+}

@@ -2,18 +2,19 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type KubeConfig, Watch } from '@kubernetes/client-node';
 import type { Logger } from 'pino';
 import type { Clock, Random } from '../../../model/clock.ts';
+import type { Kind } from '../../../model/resource.ts';
 import type { SourceState } from '../source.ts';
 import { type ApiServerCalls, uncountedCalls } from './apiServerCalls.ts';
 import type { KubeList, KubeObject } from './kubeApi.ts';
 import { kubeCode, kubeReason } from './kubeErrors.ts';
-import { fieldWriters, specManagers } from './kubeResource.ts';
+import { type KubeResource, onlyStatusDiffers, resourceOfObject } from './kubeResource.ts';
 
-/** Options of an informer. Times in milliseconds. */
-export interface InformerOptions {
+/** Objects that an informer follows. */
+interface InformerTarget {
+  /** Of the copies. */
+  readonly kind: Kind;
+  /** For the log. */
   readonly name: string;
-  readonly config: KubeConfig;
-  /** Takes note of each watch. */
-  readonly calls?: ApiServerCalls;
   readonly list: (limit: number, continueToken: string | undefined) => Promise<KubeList>;
   /** The version that the API server is at; left out, a rejected watch is taken up without asking for it. */
   readonly version?: () => Promise<string>;
@@ -22,17 +23,30 @@ export interface InformerOptions {
   readonly mayBeAbsent?: boolean;
   /** Failed lists after which a missing right (a ClusterRole) means that there are no objects; left out, it never does. */
   readonly forbiddenAfter?: number | undefined;
+  /** Reduces an object before it is stored; default: unchanged. */
+  readonly keep?: (object: KubeObject) => KubeObject;
+}
+
+interface InformerParts {
+  readonly config: KubeConfig;
+  /** Takes note of each watch. */
+  readonly calls?: ApiServerCalls;
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;
-  /** Reduces an object before it is stored; default: unchanged. */
-  readonly keep?: (object: KubeObject) => KubeObject;
-  /** Objects at most; of more none is taken over, and they count as unavailable. Left out, any number. */
-  readonly most?: number;
-  /** Called with `namespace/name` of what came, changed or went. Must not throw. */
-  readonly onChange: (name: string) => void;
+  /**
+   * Called with `namespace/name` of what came, changed or went, and what it was; `status`: only its status changed, by another writer.
+   * Must not throw.
+   */
+  readonly onChange: (name: string, before: KubeResource | null, part: 'resource' | 'status') => void;
   /** Called when `state` changed. Must not throw. */
   readonly onState: () => void;
+}
+
+/** Times in milliseconds. */
+interface InformerBounds {
+  /** Objects at most; of more none is taken over, and they count as unavailable. Left out, any number. */
+  readonly most?: number;
   /** Least time between tries, doubled up to the greatest: 500 to 10,000. */
   readonly backOffMs?: number;
   readonly maxBackOffMs?: number;
@@ -44,10 +58,18 @@ export interface InformerOptions {
   readonly confirmEmptyMs?: number;
 }
 
+export type InformerOptions = InformerTarget & InformerParts & InformerBounds;
+
+/** An object as it is, and as it was when anything but its status changed last: the same object while only that changes. */
+interface Copy {
+  readonly latest: KubeResource;
+  readonly listed: KubeResource;
+}
+
 const PAGE = 500;
 
 interface Listed {
-  readonly items: readonly KubeObject[];
+  readonly items: readonly KubeResource[];
   readonly version: string;
 }
 
@@ -65,7 +87,7 @@ const OPEN = Symbol('open');
 export class Informer {
   readonly #options: InformerOptions;
   readonly #watch: Watch;
-  readonly #objects = new Map<string, KubeObject>();
+  readonly #objects = new Map<string, Copy>();
   /** uid and name of what was deleted by ourselves: an older event about it changes nothing. */
   readonly #deleted = new Map<string, string>();
   /** While a list is made: names of what was written, and uids of what was deleted, by ourselves since it began. */
@@ -88,12 +110,22 @@ export class Informer {
     if (options.idleMs !== undefined) Object.assign(this.#watch, { requestTimeoutMs: options.idleMs });
   }
 
-  get(name: string): KubeObject | null {
-    return this.#objects.get(name) ?? null;
+  /** @param name `namespace/name` */
+  get(name: string): KubeResource | null {
+    return this.#objects.get(name)?.latest ?? null;
   }
 
-  list(): readonly KubeObject[] {
-    return [...this.#objects.values()];
+  /** An object as `list` has it. */
+  listed(name: string): KubeResource | null {
+    return this.#objects.get(name)?.listed ?? null;
+  }
+
+  /** All objects, as they were when anything but their status changed last. */
+  list(): readonly KubeResource[] {
+    return this.#objects
+      .values()
+      .map(({ listed }) => listed)
+      .toArray();
   }
 
   /** Begins; continues until it is stopped. */
@@ -122,17 +154,16 @@ export class Informer {
     const isCoveredByWatch = this.#version !== '' && !isNewer(object.metadata.resourceVersion, this.#version);
     if (isCoveredByWatch && !this.#objects.has(nameOf(object))) return;
     this.#sinceList?.written.add(nameOf(object));
-    this.#take(object);
+    this.#take(this.#copyOf(object), true);
   }
 
   /** Takes away an object that we deleted ourselves. */
-  forget(object: KubeObject): void {
+  forget(object: Named): void {
     const name = nameOf(object);
-    this.#deleted.set(object.metadata.uid, name);
-    this.#sinceList?.deleted.set(object.metadata.uid, name);
-    if (this.#objects.get(name)?.metadata.uid !== object.metadata.uid) return;
-    this.#objects.delete(name);
-    this.#options.onChange(name);
+    const { uid } = object.metadata;
+    this.#deleted.set(uid, name);
+    this.#sinceList?.deleted.set(uid, name);
+    if (this.get(name)?.metadata.uid === uid) this.#remove(name);
   }
 
   async #run(signal: AbortSignal): Promise<void> {
@@ -215,32 +246,43 @@ export class Informer {
     this.#deleted.clear();
     for (const [uid, name] of since.deleted) this.#deleted.set(uid, name);
     const names = new Set(listed.items.map(nameOf));
-    for (const [name, { metadata }] of this.#objects) {
+    for (const [name, { latest }] of this.#objects) {
       if (names.has(name)) continue;
-      if (since.written.has(name) && isNewer(metadata.resourceVersion, listed.version)) continue;
-      this.#objects.delete(name);
-      this.#options.onChange(name);
+      if (since.written.has(name) && isNewer(latest.metadata.resourceVersion, listed.version)) continue;
+      this.#remove(name);
     }
     for (const object of listed.items) {
       const name = nameOf(object);
-      const before = this.#objects.get(name)?.metadata;
+      const before = this.get(name)?.metadata;
       if (this.#deleted.has(object.metadata.uid)) continue;
       const { uid, resourceVersion } = object.metadata;
       const isKnown = before?.uid === uid && before.resourceVersion === resourceVersion;
       if (isKnown && !isDoubted) continue;
       if (before !== undefined && since.written.has(name) && isNewer(before.resourceVersion, resourceVersion)) continue;
-      this.#objects.set(name, object);
-      this.#options.onChange(name);
+      this.#store(name, object);
     }
   }
 
+  /** @param isOwn true for the response to a write of our own: its status is no news */
+  #store(name: string, latest: KubeResource, isOwn = false): void {
+    const before = this.listed(name);
+    const isSame = before !== null && onlyStatusDiffers(before, latest);
+    this.#objects.set(name, { latest, listed: isSame ? before : latest });
+    if (!isSame || !isOwn) this.#options.onChange(name, before, isSame ? 'status' : 'resource');
+  }
+
+  #remove(name: string): void {
+    const before = this.listed(name);
+    if (this.#objects.delete(name)) this.#options.onChange(name, before, 'resource');
+  }
+
   async #listAll(): Promise<Listed> {
-    const items: KubeObject[] = [];
+    const items: KubeResource[] = [];
     let token: string | undefined;
     for (;;) {
       const page: KubeList = await this.#options.list(PAGE, token);
       // At once: whole, thousands of objects would be held until the last page has come.
-      for (const object of page.items) items.push(this.#slim(object));
+      for (const object of page.items) items.push(this.#copyOf(object));
       this.#mustFit(items.length);
       token = page.metadata.continue;
       if (token === undefined || token === '') return { items, version: page.metadata.resourceVersion ?? '' };
@@ -296,23 +338,22 @@ export class Informer {
   #apply(type: string, object: KubeObject): void {
     this.#version = object.metadata.resourceVersion;
     this.#lastVersion = this.#version;
-    if (type === 'ADDED' || type === 'MODIFIED') this.#take(object);
+    if (type === 'ADDED' || type === 'MODIFIED') this.#take(this.#copyOf(object), false);
     else if (type === 'DELETED') this.#drop(object);
   }
 
-  #take(object: KubeObject): void {
+  #take(object: KubeResource, isOwn: boolean): void {
     const name = nameOf(object);
-    const before = this.#objects.get(name);
+    const before = this.get(name);
     if (this.#deleted.has(object.metadata.uid)) return;
-    if (before !== undefined && !isNewer(object.metadata.resourceVersion, before.metadata.resourceVersion)) return;
-    if (before === undefined) this.#mustFit(this.#objects.size + 1);
-    this.#objects.set(name, object.specManagers === undefined ? this.#slim(object) : object);
-    this.#options.onChange(name);
+    if (before !== null && !isNewer(object.metadata.resourceVersion, before.metadata.resourceVersion)) return;
+    if (before === null) this.#mustFit(this.#objects.size + 1);
+    this.#store(name, object, isOwn);
   }
 
-  #slim(object: KubeObject): KubeObject {
-    const { keep } = this.#options;
-    return slim(keep === undefined ? object : keep(object));
+  #copyOf(object: KubeObject): KubeResource {
+    const { kind, keep } = this.#options;
+    return resourceOfObject(kind, keep === undefined ? object : keep(object));
   }
 
   /** @throws Error when there are more than are followed */
@@ -324,10 +365,9 @@ export class Informer {
   #drop(object: KubeObject): void {
     const name = nameOf(object);
     this.#deleted.delete(object.metadata.uid);
-    const before = this.#objects.get(name);
-    if (before === undefined || isNewer(before.metadata.resourceVersion, object.metadata.resourceVersion)) return;
-    this.#objects.delete(name);
-    this.#options.onChange(name);
+    const before = this.get(name);
+    if (before === null || isNewer(before.metadata.resourceVersion, object.metadata.resourceVersion)) return;
+    this.#remove(name);
   }
 
   #called(code: number | null): void {
@@ -373,10 +413,7 @@ export class Informer {
         'API server lacks the kind, or the right to it; apply the CRDs and ClusterRole of this version',
       );
     }
-    for (const name of [...this.#objects.keys()]) {
-      this.#objects.delete(name);
-      this.#options.onChange(name);
-    }
+    for (const name of [...this.#objects.keys()]) this.#remove(name);
     this.#noteEvent();
     this.#setState({ synced: true, available: true, reason: null });
   }
@@ -401,15 +438,13 @@ export class Informer {
   }
 }
 
-/** `namespace/name` of an object. */
-function nameOf(object: KubeObject): string {
-  return `${object.metadata.namespace ?? ''}/${object.metadata.name}`;
+interface Named {
+  readonly metadata: { readonly name: string; readonly namespace?: string; readonly uid: string };
 }
 
-/** Of the owners of fields only who has what of the spec: whole they are as large as the rest. */
-function slim(object: KubeObject): KubeObject {
-  const { managedFields = [], ...metadata } = object.metadata;
-  return { ...object, metadata, specManagers: specManagers(managedFields), writers: fieldWriters(managedFields) };
+/** `namespace/name` of an object. */
+function nameOf({ metadata: { namespace = '', name } }: Named): string {
+  return `${namespace}/${name}`;
 }
 
 /** True if a version is newer. Versions of one kind are numbers that grow (Kubernetes: comparable since 1.35). */

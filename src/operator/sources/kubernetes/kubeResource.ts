@@ -1,13 +1,22 @@
 import { isDeepStrictEqual } from 'node:util';
 import { API_GROUP_VERSION, type Kind, type Resource, type ResourceStatus } from '../../../model/resource.ts';
-import type { FieldWriter } from '../source.ts';
-import type { KubeObject, ManagedFieldsEntry, SpecManager } from './kubeApi.ts';
+import type { FieldWriter, Provenance } from '../source.ts';
+import type { KubeObject, ManagedFieldsEntry } from './kubeApi.ts';
 
 /** An annotation of kubectl that repeats the whole manifest. */
 const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration';
 
-export function resourceOfObject(kind: Kind, object: KubeObject): Resource {
+/** A resource with its authors, of whom `managedFields` states more than all the rest. */
+export interface KubeResource extends Resource {
+  /** Managers of fields right below `spec`, in the order of their entries. */
+  readonly managers: Provenance['managers'];
+  /** Authors of changes of anything but the status. */
+  readonly writers: readonly FieldWriter[];
+}
+
+export function resourceOfObject(kind: Kind, object: KubeObject): KubeResource {
   const { metadata } = object;
+  const { managedFields = [] } = metadata;
   const { [lastApplied]: _, ...annotations } = metadata.annotations ?? {};
   return {
     apiVersion: API_GROUP_VERSION,
@@ -26,6 +35,8 @@ export function resourceOfObject(kind: Kind, object: KubeObject): Resource {
     },
     spec: object.spec ?? {},
     ...(object.status === undefined ? {} : { status: object.status as ResourceStatus }),
+    managers: specManagers(managedFields),
+    writers: fieldWriters(managedFields),
   };
 }
 
@@ -45,7 +56,7 @@ function isLower(version: string, than: string): boolean {
 }
 
 /** The managers that own fields right below `spec`, in the order of their entries. */
-export function specManagers(managedFields: readonly ManagedFieldsEntry[]): readonly SpecManager[] {
+export function specManagers(managedFields: readonly ManagedFieldsEntry[]): Provenance['managers'] {
   return managedFields.flatMap(({ manager = 'another manager', subresource = '', fieldsV1 }) => {
     if (subresource !== '') return [];
     const fields = Object.keys((fieldsV1?.['f:spec'] ?? {}) as object)
@@ -56,7 +67,7 @@ export function specManagers(managedFields: readonly ManagedFieldsEntry[]): read
 }
 
 /** The managers that wrote something other than the status, each with the time of its last change. */
-export function fieldWriters(managedFields: readonly ManagedFieldsEntry[]): readonly FieldWriter[] {
+function fieldWriters(managedFields: readonly ManagedFieldsEntry[]): readonly FieldWriter[] {
   return managedFields
     .filter(({ subresource = '' }) => subresource === '')
     .map(({ manager = 'another manager', operation = '', time = '' }) => ({ manager, operation, time: String(time) }));

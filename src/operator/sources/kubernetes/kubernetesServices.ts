@@ -16,7 +16,6 @@ import {
 import type { Clock, Random } from '../../../model/clock.ts';
 import { Informer } from './informer.ts';
 import { type KubeApi, type KubeObject, NAMESPACES_PATH, servicesPath } from './kubeApi.ts';
-import { resourceOfObject } from './kubeResource.ts';
 import { ReferencedObjects } from './referencedObjects.ts';
 
 /** Services that are followed by one list: as many as the largest clusters have. */
@@ -81,7 +80,7 @@ export class KubernetesServices implements ServiceLookup, ServiceLists {
     const before = this.#lists.get(namespace);
     if (before !== undefined) return before;
     const { synced, available, reason } = informer.state;
-    const list = { synced, reason: available ? null : reason, services: informer.list().map(serviceOfObject) };
+    const list = { synced, reason: available ? null : reason, services: informer.list() as readonly Service[] };
     this.#lists.set(namespace, list);
     return list;
   }
@@ -123,6 +122,7 @@ export class KubernetesServices implements ServiceLookup, ServiceLists {
     const scope = namespace === ALL_NAMESPACES ? null : namespace;
     const isOfNamespaces = namespace === NAMESPACES;
     const informer = new Informer({
+      kind: SERVICE,
       name: isOfNamespaces ? 'Namespace' : scope === null ? 'Service' : `Service in ${namespace}`,
       config: api.config,
       calls: api.calls,
@@ -175,5 +175,3 @@ function slimService({ metadata, spec = {} }: KubeObject): KubeObject {
     spec: { type, externalName, ports: slimPorts },
   };
 }
-
-const serviceOfObject = (object: KubeObject) => resourceOfObject(SERVICE, object) as Service;

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
-import type { KindRegistry } from '../../../kinds/resourceKind.ts';
+import type { KindRegistry, ResourceKind } from '../../../kinds/resourceKind.ts';
 import type { Clock, Random } from '../../../model/clock.ts';
 import { GatewayError } from '../../../model/errors.ts';
 import {
@@ -28,7 +28,7 @@ import {
 import { Informer } from './informer.ts';
 import { type KubeApi, type KubeObject, kindPath } from './kubeApi.ts';
 import { fieldConflicts, fieldOwned, isUnavailable, kubeCode, unavailable, writeError } from './kubeErrors.ts';
-import { fieldWriters, onlyStatusDiffers, resourceOfObject, specManagers } from './kubeResource.ts';
+import { type KubeResource, resourceOfObject, specManagers } from './kubeResource.ts';
 
 const STATUS_FIELD_MANAGER = 'engine-gateway';
 
@@ -52,15 +52,9 @@ export class KubernetesSource extends ResourceSource {
   readonly name = 'kubernetes';
   readonly writeNamespace: string;
   readonly #api: KubeApi;
-  /** By `informerKey`. */
-  readonly #informers: ReadonlyMap<string, Informer>;
-  readonly #namespaces: readonly (string | null)[];
-  readonly #resources = new WeakMap<KubeObject, Resource>();
-  readonly #writers = new WeakMap<Resource, readonly FieldWriter[]>();
-  /** By kind, and by `namespace/name`: the resource at its last change of anything but status. */
-  readonly #significant = new Map<Kind, Map<string, Resource>>();
-  /** While the response to a status of our own is taken over, which is no news. */
-  #takingOwnStatus = false;
+  /** By kind and namespace; `*`: of all. */
+  readonly #informers: ReadonlyMap<Kind, ReadonlyMap<string, Informer>>;
+  readonly #all: readonly Informer[];
   readonly #clock: Clock;
   /** The last refusal of a status by an API server that is unavailable, and the monotonic milliseconds before which none is sent. */
   #statusPause: { readonly until: number; readonly rejection: GatewayError } | null = null;
@@ -71,48 +65,46 @@ export class KubernetesSource extends ResourceSource {
     this.#clock = options.clock;
     this.writeNamespace = options.writeNamespace;
     const { api, kinds, namespaces, clock, random, logger } = options;
-    this.#namespaces = namespaces ?? [null];
     // An API server that starts may reject for a moment. One namespace needs nothing of the cluster.
     const forbiddenAfter = namespaces?.length === 1 ? 0 : 3;
+    const informerOf = ({ kind, plural, isRequired, isClusterScoped }: ResourceKind, namespace: string | null) =>
+      new Informer({
+        kind,
+        name: isClusterScoped || (namespaces ?? []).length < 2 ? kind : `${kind} in ${namespace}`,
+        config: api.config,
+        calls: api.calls,
+        list: (limit, token) => api.list(kind, namespace, limit, token),
+        version: async () => (await api.list(kind, namespace, 1, undefined)).metadata.resourceVersion ?? '',
+        watchPath: kindPath(plural, namespace),
+        mayBeAbsent: !isRequired,
+        forbiddenAfter: isClusterScoped ? forbiddenAfter : undefined,
+        ...{ clock, random, logger },
+        onChange: (local, before, part) => {
+          const [ofResource = '', name = ''] = local.split('/');
+          this.reportChange({ kind, namespace: ofResource, name }, before, part);
+        },
+        onState: () => this.reportState(),
+      });
     this.#informers = new Map(
-      kinds.all.flatMap(({ kind, plural, isRequired, isClusterScoped }) =>
-        (isClusterScoped ? [''] : this.#namespaces).map((namespace): [string, Informer] => [
-          informerKey(kind, namespace),
-          new Informer({
-            name: isClusterScoped || this.#namespaces.length === 1 ? kind : `${kind} in ${namespace}`,
-            config: api.config,
-            calls: api.calls,
-            list: (limit, token) => api.list(kind, namespace, limit, token),
-            version: async () => (await api.list(kind, namespace, 1, undefined)).metadata.resourceVersion ?? '',
-            watchPath: kindPath(plural, namespace),
-            mayBeAbsent: !isRequired,
-            forbiddenAfter: isClusterScoped ? forbiddenAfter : undefined,
-            clock,
-            random,
-            logger,
-            onChange: (name) => this.#onChange(kind, name),
-            onState: () => this.reportState(),
-          }),
-        ]),
-      ),
+      kinds.all.map((kind) => {
+        const followed = kind.isClusterScoped ? [''] : (namespaces ?? [null]);
+        return [kind.kind, new Map(followed.map((namespace) => [namespace ?? '*', informerOf(kind, namespace)]))];
+      }),
     );
+    this.#all = [...this.#informers.values()].flatMap((ofKind) => [...ofKind.values()]);
   }
 
   async start(syncTimeoutMs: number): Promise<void> {
-    const informers = [...this.#informers.values()];
-    for (const informer of informers) informer.start();
-    await within(Promise.all(informers.map((informer) => informer.whenSynced())), syncTimeoutMs, undefined);
+    for (const informer of this.#all) informer.start();
+    await within(Promise.all(this.#all.map((informer) => informer.whenSynced())), syncTimeoutMs, undefined);
   }
 
   async stop(): Promise<void> {
-    await Promise.all(this.#informers.values().map((informer) => informer.stop()));
+    await Promise.all(this.#all.map((informer) => informer.stop()));
   }
 
   state(): SourceState {
-    const states = this.#informers
-      .values()
-      .map((informer) => informer.state)
-      .toArray();
+    const states = this.#all.map((informer) => informer.state);
     const times = states.map((state) => state.lastEventAt);
     return {
       synced: states.every((state) => state.synced),
@@ -123,12 +115,11 @@ export class KubernetesSource extends ResourceSource {
   }
 
   protected readAll(kind: Kind): readonly Resource[] {
-    return [...(this.#significant.get(kind)?.values() ?? [])];
+    return [...(this.#informers.get(kind)?.values() ?? [])].flatMap((informer) => informer.list());
   }
 
-  protected read(key: ResourceKey): Resource | null {
-    const object = this.#object(key);
-    return object === null ? null : this.#resource(key.kind, object);
+  protected read(key: ResourceKey): KubeResource | null {
+    return this.#informer(key).get(`${key.namespace}/${key.name}`);
   }
 
   /** The object as the API server has it now, also one that is being deleted; null if it is not there. */
@@ -143,7 +134,7 @@ export class KubernetesSource extends ResourceSource {
 
   override provenance(key: ResourceKey): Provenance | null {
     const place = super.provenance(key);
-    return place === null ? null : { ...place, managers: this.#object(key)?.specManagers ?? [] };
+    return place === null ? null : { ...place, managers: this.read(key)?.managers ?? [] };
   }
 
   protected placeOf(key: ResourceKey): string {
@@ -151,7 +142,7 @@ export class KubernetesSource extends ResourceSource {
   }
 
   override writers(resource: Resource): readonly FieldWriter[] {
-    return this.#writers.get(resource) ?? [];
+    return (resource as Partial<KubeResource>).writers ?? [];
   }
 
   protected async createResource(fresh: NewResource): Promise<Resource> {
@@ -252,7 +243,7 @@ export class KubernetesSource extends ResourceSource {
   }
 
   protected async deleteResource(key: ResourceKey, expectedVersion: string | null): Promise<boolean> {
-    const current = this.#object(key);
+    const current = this.read(key);
     if (current === null) return false;
     const { uid } = current.metadata;
     try {
@@ -280,7 +271,7 @@ export class KubernetesSource extends ResourceSource {
   }
 
   protected async writeStatus(key: ResourceKey, uid: string, status: ResourceStatus): Promise<void> {
-    const current = this.#object(key);
+    const current = this.read(key);
     if (current === null || current.metadata.uid !== uid) return;
     this.#rejectInPause();
     // The version makes a write that comes late, e.g. from a leader that was paused, a conflict.
@@ -288,7 +279,7 @@ export class KubernetesSource extends ResourceSource {
     const metadata = { name, namespace, uid, resourceVersion };
     const body = { apiVersion: API_GROUP_VERSION, kind: key.kind, metadata, status };
     try {
-      this.#takeOwnStatus(key.kind, await this.#api.applyStatus(key, body, STATUS_FIELD_MANAGER));
+      this.#remember(key.kind, await this.#api.applyStatus(key, body, STATUS_FIELD_MANAGER));
     } catch (error) {
       // Gone, or changed: what the watch brings is looked at again.
       if (kubeCode(error) === 404 || kubeCode(error) === 409) throw new VersionConflict(key);
@@ -303,85 +294,33 @@ export class KubernetesSource extends ResourceSource {
 
   /** The object as it is on the API server now, provided that it states what the caller decided on. */
   async #live(key: ResourceKey, expectedVersion: string): Promise<KubeObject> {
-    const cacheEntry = this.#object(key);
+    const informer = this.#informer(key);
+    const name = `${key.namespace}/${key.name}`;
+    const [held, listed] = [informer.get(name), informer.listed(name)];
     const live = await this.#api.get(key);
-    const decidedOn = cacheEntry === null ? null : this.#resource(key.kind, cacheEntry);
-    const current = this.#resource(key.kind, live);
-    const same =
-      decidedOn !== null &&
-      decidedOn.metadata.uid === current.metadata.uid &&
-      isDeepStrictEqual(decidedOn.spec, current.spec) &&
-      isDeepStrictEqual(decidedOn.metadata.annotations, current.metadata.annotations);
+    const current = resourceOfObject(key.kind, live);
+    const isSame =
+      held?.metadata.uid === current.metadata.uid &&
+      isDeepStrictEqual(held.spec, current.spec) &&
+      isDeepStrictEqual(held.metadata.annotations, current.metadata.annotations);
     // A status that was written since is no other decision.
-    if (same && (decidedOn.metadata.resourceVersion === expectedVersion || this.#isSignificant(key, expectedVersion))) {
-      return live;
-    }
+    if (isSame && [held, listed].some((each) => each?.metadata.resourceVersion === expectedVersion)) return live;
     this.#remember(key.kind, live);
     throw new VersionConflict(key);
   }
 
-  #isSignificant(key: ResourceKey, version: string): boolean {
-    const significant = this.#significant.get(key.kind)?.get(`${key.namespace}/${key.name}`);
-    return significant?.metadata.resourceVersion === version;
-  }
-
   /** The informer of a kind in a namespace; of a namespace that is not watched, one that knows nothing of it. */
   #informer({ kind, namespace }: Pick<ResourceKey, 'kind' | 'namespace'>): Informer {
-    const [first = null] = this.#namespaces;
-    const informer = this.#informers.get(informerKey(kind, namespace)) ?? this.#informers.get(informerKey(kind, first));
+    const ofKind = this.#informers.get(kind);
+    const informer = ofKind?.get(namespace) ?? ofKind?.values().next().value;
     if (informer === undefined) throw new GatewayError('EG_INTERNAL', `kind ${kind} is not followed`);
     return informer;
   }
 
-  #object(key: ResourceKey): KubeObject | null {
-    return this.#informer(key).get(`${key.namespace}/${key.name}`);
-  }
-
+  /** Takes over the response to a write of our own. */
   #remember(kind: Kind, object: KubeObject): Resource {
     this.#informer({ kind, namespace: object.metadata.namespace ?? '' }).remember(object);
-    return this.#resource(kind, object);
-  }
-
-  #takeOwnStatus(kind: Kind, object: KubeObject): void {
-    this.#takingOwnStatus = true;
-    try {
-      this.#remember(kind, object);
-    } finally {
-      this.#takingOwnStatus = false;
-    }
-  }
-
-  #onChange(kind: Kind, name: string): void {
-    const [namespace = '', local = ''] = name.split('/');
-    const key = { kind, namespace, name: local };
-    const object = this.#informer(key).get(name);
-    const significant = this.#significant.get(kind) ?? new Map<string, Resource>();
-    this.#significant.set(kind, significant);
-    const before = significant.get(name);
     this.countChange(kind);
-    if (object === null) significant.delete(name);
-    else {
-      const resource = this.#resource(kind, object);
-      if (before !== undefined && onlyStatusDiffers(before, resource)) {
-        if (!this.#takingOwnStatus) this.reportChange(key, 'status');
-        return;
-      }
-      significant.set(name, resource);
-    }
-    this.reportChange(key);
+    return resourceOfObject(kind, object);
   }
-
-  #resource(kind: Kind, object: KubeObject): Resource {
-    const existing = this.#resources.get(object);
-    if (existing !== undefined) return existing;
-    const resource = resourceOfObject(kind, object);
-    this.#resources.set(object, resource);
-    this.#writers.set(resource, object.writers ?? fieldWriters(object.metadata.managedFields ?? []));
-    return resource;
-  }
-}
-
-/** @param namespace null for all */
-function informerKey(kind: Kind, namespace: string | null): string {
-  return `${kind}/${namespace ?? '*'}`;
 }
