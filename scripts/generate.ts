@@ -2,10 +2,10 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { stringify } from 'yaml';
-import { crdPath, customResourceDefinition } from '../src/kinds/crd.ts';
 import { resourceKinds } from '../src/kinds/registry.ts';
 import { chartPage } from './chartPage.ts';
 import { configurationPage } from './configurationPage.ts';
+import { crdPath, customResourceDefinition } from './crd.ts';
 import { logsPage } from './logsPage.ts';
 import { metricsPage } from './metricsPage.ts';
 import { migrationPage } from './migrationPage.ts';

@@ -1,8 +1,8 @@
 import { stringify } from 'yaml';
-import { customResourceDefinition } from '../src/kinds/crd.ts';
 import { resourceKinds } from '../src/kinds/registry.ts';
 import type { PrinterColumn, ResourceKind } from '../src/kinds/resourceKind.ts';
 import { API_GROUP_VERSION } from '../src/model/resource.ts';
+import { customResourceDefinition } from './crd.ts';
 
 const introduction = `# Reference of resources
 

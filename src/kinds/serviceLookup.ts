@@ -12,7 +12,7 @@ export type Address =
       readonly ok: false;
       readonly reason: string;
       readonly message: string;
-      readonly final: boolean;
+      readonly final?: true;
       /** Beginning of addresses that may not be used, not even as that of the last good version: leave to use them was taken back. */
       readonly forbidden?: string;
     };
@@ -74,7 +74,7 @@ export interface ServiceLists {
 export type ObjectData =
   | { readonly ok: true; readonly data: Readonly<Record<string, string>> }
   /** `final`: only a change of the resource can fix it. */
-  | { readonly ok: false; readonly reason: string; readonly message: string; readonly final: boolean };
+  | { readonly ok: false; readonly reason: string; readonly message: string; readonly final?: true };
 
 /** Looks up Services and objects that clusters refer to; responses from memory, as reconciling does not wait for it. */
 export interface ServiceLookup {
@@ -117,7 +117,6 @@ export function unreadServices(services: Pick<ServiceLookup, 'namespaces'>): Ser
       ok: false,
       reason: 'RefPending',
       message: 'it is read once the resource is there',
-      final: false,
     }),
     address: ({ port, ...reference }) => ({
       ok: true,

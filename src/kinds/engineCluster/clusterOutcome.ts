@@ -120,7 +120,7 @@ function newClusterOutcome(resource: Resource, holder: Resource, context: Cluste
   const spec = resource.spec as EngineClusterSpec;
   const address = dereference(resource, spec, context.services, context.allowedServiceNamespaces);
   if (!address.ok) {
-    const { reason, message, final, forbidden } = address;
+    const { reason, message, final = false, forbidden } = address;
     const served = forbidden !== undefined && lastGood?.proxyTo.startsWith(forbidden) ? null : lastGood;
     return outcome({ status: final ? 'False' : 'Unknown', reason, message, final }, served);
   }
@@ -129,7 +129,7 @@ function newClusterOutcome(resource: Resource, holder: Resource, context: Cluste
   if (refusal !== null) return outcome(refusal, lastGood);
   const certificates = clusterCertificates(resource.metadata.namespace, spec.tls ?? {}, context.services);
   if (!certificates.ok) {
-    const { reason, message, final } = certificates;
+    const { reason, message, final = false } = certificates;
     return outcome({ status: final ? 'False' : 'Unknown', reason, message, final }, lastGood);
   }
   const { material } = certificates;
@@ -372,7 +372,7 @@ function at(field: string, failure: Failure): Failure {
 }
 
 function invalid(field: string, message: string): Failure {
-  return { ok: false, reason: 'RefInvalid', message: `spec.tls.${field}: ${message}`, final: false };
+  return { ok: false, reason: 'RefInvalid', message: `spec.tls.${field}: ${message}` };
 }
 
 const checkSpec = specCheck(EngineClusterSpec, function* ({ tls }) {

@@ -9,7 +9,6 @@ import {
   type ResourceOutcome,
   type StatusDraft,
 } from '../../kinds/outcome.ts';
-import { isGroupsOutcome } from '../../kinds/resourceGroupConfiguration/kind.ts';
 import type { KindRegistry, ProgramSettings } from '../../kinds/resourceKind.ts';
 import type { Clock, Random } from '../../model/clock.ts';
 import { type Condition, conditionsAt, mergeConditions } from '../../model/condition.ts';
@@ -51,7 +50,7 @@ export interface Transition {
 }
 
 /** Fields of a status that change by themselves. */
-const COUNTS = ['runningQueries', 'queuedQueries', 'rejectedQueries'];
+type Counts = Partial<Record<'runningQueries' | 'queuedQueries' | 'rejectedQueries', unknown>>;
 /** A status that differs in nothing else is written after six times the interval of others: at most every 30 s. */
 const COUNT_INTERVALS = 6;
 
@@ -368,7 +367,7 @@ export class Controller {
     // It changed meanwhile.
     if (stored === 'pending') return 1;
     const { fence } = leadership;
-    const applied = fence === null || !isGroupsOutcome(outcome) ? null : effects?.apply(outcome, fence);
+    const applied = fence !== null && effects?.kind === outcome.key.kind ? effects.apply(outcome, fence) : null;
     const failure = await Promise.resolve(applied).then(
       () => null,
       (error: unknown) => ({ error }),
@@ -394,7 +393,7 @@ export class Controller {
         onExternalChange({ resource, cluster: deleted.registryName, outcome: 'adopted', fields: [] });
       }
     }
-    await effects?.remove(keyOfText(key), fence);
+    if (effects?.kind === keyOfText(key).kind) await effects.remove(keyOfText(key), fence);
     this.#findings.forget(key);
   }
 
@@ -609,8 +608,9 @@ function changedStatus(resource: Resource, draft: StatusDraft, now: number): Res
   return isDeepStrictEqual(ordered(status), ordered({ ...resource.status, conditions: own })) ? null : status;
 }
 
-function withoutCounts(status: ResourceStatus = {}): unknown {
-  return ordered(Object.fromEntries(Object.entries(status).filter(([field]) => !COUNTS.includes(field))));
+function withoutCounts(status: ResourceStatus & Counts = {}): unknown {
+  const { runningQueries: _running, queuedQueries: _queued, rejectedQueries: _rejected, ...others } = status;
+  return ordered(others);
 }
 
 function ordered(status: ResourceStatus): unknown {

@@ -95,6 +95,8 @@ export function groupApplier(
     });
   };
   return {
+    /** Kind of the resources that it works on. */
+    kind: RESOURCE_GROUP_CONFIGURATION,
     /** States of the groups that a resource declares, by database. */
     targets,
     compare: enqueue,
@@ -109,12 +111,10 @@ export function groupApplier(
       await work.settled();
     },
     /** @param fence null for a REST write, which leader and followers apply */
-    apply: async (outcome: GroupsOutcome, fence: Fence | null): Promise<void> => {
-      if (outcome.declared !== null) await sync(outcome.key, outcome, fence);
+    apply: async (outcome: ResourceOutcome, fence: Fence | null): Promise<void> => {
+      if (isGroupsOutcome(outcome) && outcome.declared !== null) await sync(outcome.key, outcome, fence);
     },
-    remove: async (key: ResourceKey, fence: Fence): Promise<void> => {
-      if (key.kind === RESOURCE_GROUP_CONFIGURATION) await sync(key, null, fence);
-    },
+    remove: (key: ResourceKey, fence: Fence): Promise<void> => sync(key, null, fence),
     /**
      * Tries if a database can have what a resource is to declare. Nothing is left written. One that is unavailable counts as if it could,
      * and so does another than the owner's that has failed before. Rejects as the tables do.

@@ -62,7 +62,7 @@ export class RoutingState {
     for (const { kind, program } of this.#programs) {
       const ofKind = resources.get(kind.kind) ?? [];
       if (!kind.worksWithoutResources && ofKind.length + this.of(kind.kind).length === 0) continue;
-      this.#take(kind.kind, [...program.refresh(ofKind, draft).values()], changed);
+      this.#take(kind.kind, program.refresh(ofKind, draft), changed);
     }
     this.tenancy = draft.tenancy;
     const { clusters, admission, rules } = draft;
@@ -107,25 +107,26 @@ export class RoutingState {
   }
 
   /** Takes over the outcomes of a kind. @param changed gets the keys of those that changed, came or went */
-  #take(kind: Kind, list: readonly ResourceOutcome[], changed: string[]): void {
+  #take(kind: Kind, outcomes: ReadonlyMap<string, ResourceOutcome>, changed: string[]): void {
+    const list = [...outcomes.values()];
     const before = this.of(kind);
     if (areAlike(list, before)) return;
     this.#lists.set(kind, list);
-    const isInPlace = areAlike(list, before, (a, b) => keyOfOutcome(a) === keyOfOutcome(b));
-    const present = new Set(isInPlace ? [] : list.map(keyOfOutcome));
-    for (const key of isInPlace ? [] : before.map(keyOfOutcome)) {
-      if (!present.has(key) && this.outcomes.delete(key)) changed.push(key);
-    }
-    for (const outcome of isInPlace ? list.filter((each, index) => each !== before[index]) : list) {
-      const key = keyOfOutcome(outcome);
+    let added = 0;
+    for (const [key, outcome] of outcomes) {
       const last = this.outcomes.get(key);
+      if (last === outcome) continue;
       this.outcomes.set(key, outcome);
+      if (last === undefined) added += 1;
       if (last === undefined || !isSameOutcome(last, outcome)) changed.push(key);
+    }
+    if (before.length + added === outcomes.size) return;
+    for (const { resource } of before) {
+      const key = keyTextOf(resource);
+      if (!outcomes.has(key) && this.outcomes.delete(key)) changed.push(key);
     }
   }
 }
-
-const keyOfOutcome = ({ resource }: ResourceOutcome): string => keyTextOf(resource);
 
 /** True if two policies hold the same; programs give the same objects for what did not change. */
 function samePolicy(a: AdmissionPolicy, b: AdmissionPolicy): boolean {

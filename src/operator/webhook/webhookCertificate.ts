@@ -15,7 +15,6 @@ const RENEWAL_MS = 120 * DAY_MS;
 const BACKDATED_MS = 3_600_000;
 /** Time between two reads of the Secret. */
 const REFRESH_MS = 30_000;
-const TIMEOUT_MS = 10_000;
 /** Annotation with which cert-manager writes `caBundle`; it then writes the Secret too. */
 const CERT_MANAGER = 'cert-manager.io/inject-ca-from';
 
@@ -64,7 +63,7 @@ export function followWebhookCertificate(
   let served = '';
 
   const patch = (at: string, contentType: string, body: object) =>
-    api.send({ method: 'PATCH', path: at, timeoutMs: TIMEOUT_MS, contentType, body });
+    api.send({ method: 'PATCH', path: at, contentType, body });
   const renew = async (host: string, before: SecretData): Promise<SecretData> => {
     const now = clock.now();
     const { certificate, key } = selfSignedCertificate(host, now - BACKDATED_MS, now + LIFETIME_MS);
@@ -77,7 +76,7 @@ export function followWebhookCertificate(
   };
   /** Creates or renews the certificate if necessary, and has the configuration trust it. */
   const maintain = async (data: SecretData): Promise<SecretData> => {
-    const call = { method: 'GET', path, timeoutMs: TIMEOUT_MS } as const;
+    const call = { method: 'GET', path } as const;
     const { metadata, webhooks } = await api.send<WebhookConfiguration>(call);
     if (metadata.annotations?.[CERT_MANAGER] !== undefined) return data;
     const { url = '', service, caBundle } = webhooks[0].clientConfig;

@@ -223,8 +223,8 @@ export class DatabaseSource extends PolledSource {
       const key = keyText(stored);
       const last = before.get(key);
       const isMissing = (this.#missing.get(key) ?? Number.POSITIVE_INFINITY) <= missingSince;
-      const known = last?.stored === stored ? last.listed : null;
-      rows.set(key, { stored, listed: isMissing ? null : (known ?? resourceOfStored(stored)) });
+      const present = last?.stored === stored ? last.listed : null;
+      rows.set(key, { stored, listed: isMissing ? null : (present ?? resourceOfStored(stored)) });
     }
     this.#rows = rows;
     for (const key of new Set([...before.keys(), ...rows.keys()])) {

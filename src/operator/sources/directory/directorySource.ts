@@ -434,7 +434,7 @@ export class DirectorySource extends PolledSource {
     const now = this.#options.clock.monotonic();
     const { confirmEmptyMs, confirmDeletionMs } = this.#times;
     const limit = places.size === 0 && this.#resources.size > 1 ? confirmEmptyMs : confirmDeletionMs;
-    const gone: Resource[] = [];
+    const deletions: Resource[] = [];
     const broken = this.#brokenDocuments();
     for (const [text, entry] of this.#resources) {
       if (places.has(text)) continue;
@@ -446,9 +446,9 @@ export class DirectorySource extends PolledSource {
       }
       this.#resources.delete(text);
       this.#restored.delete(text);
-      gone.push(entry.resource);
+      deletions.push(entry.resource);
     }
-    return gone;
+    return deletions;
   }
 
   /** A broken document keeps the resource it is about; where that cannot be seen, all that its file held. */

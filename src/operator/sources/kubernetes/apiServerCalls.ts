@@ -1,11 +1,9 @@
 import { Counter, type Registry } from 'prom-client';
 
-export interface ApiServerCalls {
-  /** @param code status of the response; null if there was none */
-  called(method: string, code: number | null): void;
-}
+/** Takes note of a call. @param code status of the response; null if there was none */
+export type ApiServerCalls = (method: string, code: number | null) => void;
 
-export const uncountedCalls: ApiServerCalls = { called: () => undefined };
+export const uncountedCalls: ApiServerCalls = () => undefined;
 
 const NAME = 'rest_client_requests_total';
 
@@ -19,5 +17,5 @@ export function countedCalls(registry: Registry): ApiServerCalls {
       labelNames: ['code', 'method'],
       registers: [registry],
     });
-  return { called: (method, code) => counter.inc({ method, code: code === null ? '<error>' : String(code) }) };
+  return (method, code) => counter.inc({ method, code: code === null ? '<error>' : String(code) });
 }

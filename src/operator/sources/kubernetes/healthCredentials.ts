@@ -14,14 +14,11 @@ interface Missing {
   readonly ok: false;
   readonly reason: string;
   readonly message: string;
+  /** The API server did not state what the Secret holds. */
+  readonly isAway?: boolean;
 }
 /** User and password of a cluster's health checks, or why they are missing. Never logged. */
 export type HealthCredentials = { readonly ok: true; readonly username: string; readonly password: string } | Missing;
-
-type ReadSecret =
-  | Exclude<HealthCredentials, Missing>
-  /** `away`: the API server did not say what the Secret holds. */
-  | (Missing & { readonly away: boolean });
 
 /** Fields of `spec.healthCheck` about credentials. */
 interface CredentialsSpec {
@@ -41,7 +38,7 @@ const MAX_CACHED = 10_000;
 export class SecretCredentials {
   readonly #api: Pick<KubeApi, 'readObject'>;
   readonly #clock: Clock;
-  readonly #read = new LRUCache<string, { readonly at: number; readonly result: Promise<ReadSecret> }>(
+  readonly #read = new LRUCache<string, { readonly at: number; readonly result: Promise<HealthCredentials> }>(
     growingTo(MAX_CACHED),
   );
 
@@ -63,12 +60,10 @@ export class SecretCredentials {
     const rejection = hostRejection(namespace, name, credentialsHosts, proxyTo);
     if (rejection !== null) return { ok: false, reason: 'HostNotAllowed', message: rejection };
     if (notGranted !== null) return { ok: false, reason: 'HostNotGranted', message: notGranted };
-    const secret = await this.#secret(namespace, name);
-    if (!secret.ok) return { ok: false, reason: secret.reason, message: secret.message };
-    return { ok: true, username: secret.username, password: secret.password };
+    return await this.#secret(namespace, name);
   }
 
-  async #secret(namespace: string, name: string): Promise<ReadSecret> {
+  async #secret(namespace: string, name: string): Promise<HealthCredentials> {
     const key = `${namespace}/${name}`;
     const now = this.#clock.monotonic();
     const entry = this.#read.get(key);
@@ -78,19 +73,16 @@ export class SecretCredentials {
     const read = await result;
     if (read.ok) return read;
     this.#read.delete(key);
-    const before = read.away ? await entry?.result : undefined;
+    const before = read.isAway ? await entry?.result : undefined;
     if (entry === undefined || before?.ok !== true) return read;
     // The API server is unavailable: health checks continue with what it said last, and it is asked again at each of them.
     this.#read.set(key, entry);
     return before;
   }
 
-  async #readSecret(namespace: string, name: string): Promise<ReadSecret> {
-    const failed = (reason: string, message: string, away = false): ReadSecret => ({
-      ok: false,
-      reason,
-      message: `Secret ${namespace}/${name} ${message}`,
-      away,
+  async #readSecret(namespace: string, name: string): Promise<HealthCredentials> {
+    const failed = (reason: string, message: string, isAway = false): HealthCredentials => ({
+      ...{ ok: false, reason, message: `Secret ${namespace}/${name} ${message}`, isAway },
     });
     try {
       const { labels, data } = await this.#api.readObject('Secret', namespace, name);

@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import type { Clock, Random } from '../../../model/clock.ts';
 import type { Kind } from '../../../model/resource.ts';
 import type { SourceState } from '../source.ts';
-import { type ApiServerCalls, uncountedCalls } from './apiServerCalls.ts';
+import type { ApiServerCalls } from './apiServerCalls.ts';
 import type { KubeList, KubeObject } from './kubeApi.ts';
 import { kubeCode, kubeReason } from './kubeErrors.ts';
 import { type KubeResource, onlyStatusDiffers, resourceOfObject } from './kubeResource.ts';
@@ -371,7 +371,7 @@ export class Informer {
   }
 
   #called(code: number | null): void {
-    (this.#options.calls ?? uncountedCalls).called('GET', code);
+    this.#options.calls?.('GET', code);
   }
 
   #noteEvent(): void {

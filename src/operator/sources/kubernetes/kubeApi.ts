@@ -16,8 +16,8 @@ export interface KubeCall {
   readonly body?: object;
   /** Of the body: `application/json`, or the kind of patch. */
   readonly contentType?: string;
-  /** Milliseconds after which it fails, its response included. */
-  readonly timeoutMs: number;
+  /** Milliseconds after which it fails, its response included; default: those of the client. */
+  readonly timeoutMs?: number;
 }
 
 /**
@@ -28,10 +28,13 @@ export class KubeRequests {
   readonly config: KubeConfig;
   /** Takes note of each call. */
   readonly calls: ApiServerCalls;
+  readonly #timeoutMs: number;
 
-  constructor(config: KubeConfig, calls: ApiServerCalls = uncountedCalls) {
+  /** @param timeoutMs after which a call without a response fails; watches have times of their own */
+  constructor(config: KubeConfig, calls: ApiServerCalls = uncountedCalls, timeoutMs = 10_000) {
     this.config = config;
     this.calls = calls;
+    this.#timeoutMs = timeoutMs;
   }
 
   /**
@@ -42,7 +45,7 @@ export class KubeRequests {
   async send<Result>(call: KubeCall): Promise<Result> {
     const server = this.config.getCurrentCluster()?.server;
     if (server === undefined) throw new Error('the kubeconfig has no current cluster');
-    const { method, path, query = {}, body, contentType = 'application/json', timeoutMs } = call;
+    const { method, path, query = {}, body, contentType = 'application/json', timeoutMs = this.#timeoutMs } = call;
     const context = new RequestContext(`${server.replace(/\/$/, '')}${path}`, method as HttpMethod);
     for (const [name, value] of Object.entries(query)) {
       if (value !== undefined) context.setQueryParam(name, String(value));
@@ -69,7 +72,7 @@ export class KubeRequests {
         throw new ApiException(code, `the API server answered ${code}`, text, retryAfter);
       });
     } finally {
-      this.calls.called(method, code);
+      this.calls(method, code);
     }
   }
 }
@@ -166,20 +169,21 @@ export function microTime(milliseconds: number): string {
 /** Time that a call for the Lease may take: less than the time after which its holder gives up. */
 const LEASE_TIMEOUT_MS = 5_000;
 
-/** Calls of the API server for resources. For their errors see kubeErrors.ts. */
+/** Calls of the API server for resources.  */
 export class KubeApi extends KubeRequests {
-  readonly #timeoutMs: number;
   readonly #kinds: KindRegistry;
 
-  /** @param timeoutMs after which a call without a response fails; watches have times of their own */
-  constructor(config: KubeConfig, timeoutMs = 10_000, kinds = resourceKinds, calls = uncountedCalls) {
-    super(config, calls);
+  constructor(config: KubeConfig, timeoutMs?: number, kinds = resourceKinds, calls = uncountedCalls) {
+    super(config, calls, timeoutMs);
     this.#kinds = kinds;
-    this.#timeoutMs = timeoutMs;
   }
 
   async list(kind: Kind, namespace: string | null, limit: number, token: string | undefined): Promise<KubeList> {
-    return await this.#send('GET', this.#kindPath(kind, namespace), { query: { limit, continue: token } });
+    return await this.listAt(this.#kindPath(kind, namespace), limit, token);
+  }
+
+  async listAt(path: string, limit: number, token: string | undefined): Promise<KubeList> {
+    return await this.#send('GET', path, { query: { limit, continue: token } });
   }
 
   async get(place: ResourceKey): Promise<KubeObject> {
@@ -221,15 +225,6 @@ export class KubeApi extends KubeRequests {
     preconditions: { readonly uid: string; readonly resourceVersion?: string },
   ): Promise<void> {
     await this.#send('DELETE', this.#placePath(place), { body: { preconditions } });
-  }
-
-  /** @param namespace null for all namespaces */
-  async listServices(namespace: string | null, limit: number, token: string | undefined): Promise<KubeList> {
-    return await this.#send('GET', servicesPath(namespace), { query: { limit, continue: token } });
-  }
-
-  async listNamespaces(limit: number, token: string | undefined): Promise<KubeList> {
-    return await this.#send('GET', NAMESPACES_PATH, { query: { limit, continue: token } });
   }
 
   /** Labels and (decoded) data of a ConfigMap or Secret. */
@@ -283,6 +278,6 @@ export class KubeApi extends KubeRequests {
     path: string,
     rest: Partial<Omit<KubeCall, 'method' | 'path'>> = {},
   ): Promise<Result> {
-    return await this.send({ method, path, timeoutMs: this.#timeoutMs, ...rest });
+    return await this.send({ method, path, ...rest });
   }
 }

@@ -52,7 +52,7 @@ export class KubernetesServices implements ServiceLookup, ServiceLists {
   address(reference: ServiceReference): Address {
     const { name, namespace, port } = reference;
     const informer = this.#follow(namespace);
-    const unknown = (reason: string, message: string): Address => ({ ok: false, reason, message, final: false });
+    const unknown = (reason: string, message: string): Address => ({ ok: false, reason, message });
     const service = informer.get(`${namespace}/${name}`);
     if (service === null) {
       const { synced, available, reason } = informer.state;
@@ -121,14 +121,14 @@ export class KubernetesServices implements ServiceLookup, ServiceLists {
     };
     const scope = namespace === ALL_NAMESPACES ? null : namespace;
     const isOfNamespaces = namespace === NAMESPACES;
+    const path = isOfNamespaces ? NAMESPACES_PATH : servicesPath(scope);
     const informer = new Informer({
       kind: SERVICE,
       name: isOfNamespaces ? 'Namespace' : scope === null ? 'Service' : `Service in ${namespace}`,
       config: api.config,
       calls: api.calls,
-      list: (limit, token) =>
-        isOfNamespaces ? api.listNamespaces(limit, token) : api.listServices(scope, limit, token),
-      watchPath: isOfNamespaces ? NAMESPACES_PATH : servicesPath(scope),
+      list: (limit, token) => api.listAt(path, limit, token),
+      watchPath: path,
       keep: isOfNamespaces ? slimNamespace : slimService,
       most: MAX_SERVICES,
       ...{ clock: this.#clock, random: this.#random, logger: this.#logger },

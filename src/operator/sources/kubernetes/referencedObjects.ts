@@ -43,7 +43,7 @@ export class ReferencedObjects {
     const before = this.#entries.get(key);
     if (before !== undefined) return before.result;
     const message = `${kind} ${namespace}/${name} is being read`;
-    const entry: Entry = { kind, namespace, name, result: { ok: false, reason: 'RefPending', message, final: false } };
+    const entry: Entry = { kind, namespace, name, result: { ok: false, reason: 'RefPending', message } };
     this.#entries.set(key, entry);
     void this.#read(entry);
     this.#timer ??= setInterval(() => {
@@ -66,7 +66,7 @@ export class ReferencedObjects {
 
   async #current({ kind, namespace, name, result }: Entry): Promise<ObjectData> {
     const failed = (reason: string, message: string): ObjectData => ({
-      ...{ ok: false, reason, final: false },
+      ...{ ok: false, reason },
       message: `${kind} ${namespace}/${name} ${message}`,
     });
     try {

@@ -1,6 +1,6 @@
-import { cel } from '../model/cel.ts';
-import { API_GROUP, API_VERSION } from '../model/resource.ts';
-import { column, conditionColumn, type PrinterColumn, type ResourceKind } from './resourceKind.ts';
+import { column, conditionColumn, type PrinterColumn, type ResourceKind } from '../src/kinds/resourceKind.ts';
+import { cel } from '../src/model/cel.ts';
+import { API_GROUP, API_VERSION } from '../src/model/resource.ts';
 
 const age: PrinterColumn = column('Age', 'date', 'metadata.creationTimestamp', 'Time since the resource was created.');
 
