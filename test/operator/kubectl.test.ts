@@ -100,7 +100,10 @@ describe.skipIf(!controlPlaneAvailable)('what kubectl shows', () => {
     ['wait-not-ready', 'wait --for=condition=Ready=False --timeout=60s ec/elsewhere ec/twin rr/broken rr/nowhere'],
     ['explain-cluster', 'explain ec.spec'],
     ['explain-rule', 'explain rr.spec'],
-    ['explain-group', 'explain rtg.spec.queue'],
+    ['explain-group', 'explain rtg.spec'],
+    ['explain-queue', 'explain rtg.spec.queue'],
+    ['explain-discovery', 'explain ecd.spec'],
+    ['explain-resource-groups', 'explain rgc.spec'],
     ['explain-limit', 'explain ql.spec'],
     ['explain-tenant', 'explain et.spec'],
   ])('%s: kubectl %s', async (name, command) => {
