@@ -100,29 +100,6 @@ export class FairQueue<Item> {
     }
   }
 
-  /**
-   * The position of an item: 1 plus the number of items before it if all flows take their turns and none is blocked; 0
-   * if absent. Takes time in proportion to the flows and to the items of its flow.
-   */
-  position(item: Item): number {
-    const own = this.#flowOf.get(item);
-    if (own === undefined) return this.#moved.indexOf(item) + 1;
-    let ahead = 0;
-    for (const one of own.items.keys()) {
-      if (one === item) break;
-      ahead += 1;
-    }
-    const round = this.#roundOf(own, ahead);
-    let position = this.#moved.length + ahead + 1;
-    let isBeforeOwn = true;
-    for (let turn = 0; turn < this.#ring.length; turn++) {
-      const flow = this.#ofTurn(turn);
-      if (flow === own) isBeforeOwn = false;
-      else position += this.#admittedBefore(flow, isBeforeOwn ? round + 1 : round);
-    }
-    return position;
-  }
-
   /** All items by position. Takes time in proportion to their number. */
   inOrder(): readonly Item[] {
     const rounds = new Map<number, Item[]>();
@@ -146,22 +123,13 @@ export class FairQueue<Item> {
     return this.#ring[(this.#at + turn) % this.#ring.length] as Flow<Item>;
   }
 
-  /** Turns of a flow in future rounds. @param rounds their number */
-  #turnsIn(flow: Flow<Item>, rounds: number): number {
-    const isBegun = !this.#isNewTurn && this.#ring[this.#at] === flow;
-    return flow.credit + flow.weight * (isBegun ? rounds - 1 : rounds);
-  }
-
   /**
    * The round in which an item of a flow is admitted; 0 is the present one. @param ahead items of the flow before it
    */
   #roundOf(flow: Flow<Item>, ahead: number): number {
-    const missing = ahead + 1 - this.#turnsIn(flow, 1);
+    const isBegun = !this.#isNewTurn && this.#ring[this.#at] === flow;
+    const missing = ahead + 1 - flow.credit - (isBegun ? 0 : flow.weight);
     return missing <= 0 ? 0 : Math.ceil(missing / flow.weight);
-  }
-
-  #admittedBefore(flow: Flow<Item>, rounds: number): number {
-    return rounds === 0 ? 0 : Math.min(flow.items.size, Math.floor(this.#turnsIn(flow, rounds)));
   }
 
   #next(): void {

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import { type Static, Type } from 'typebox';
-import { QueuePlaces } from '../gateway/admission/queuePlaces.ts';
+import { queuePlaces } from '../gateway/admission/queuePlaces.ts';
 import { GatewayError } from '../model/errors.ts';
 import { isQueuedId } from '../routing/statementProtocol.ts';
 import type { StoredDecision } from '../routing/storedDecision.ts';
@@ -335,11 +335,10 @@ export type ListQueue = () => Promise<readonly QueueEntry[]>;
 
 /** Returns the list of the queries that wait. */
 export function queueLister({ store, table }: StoreContext): ListQueue {
-  const places = new QueuePlaces();
   return async () => {
     const all = await store.queuedQueries.list(MAX_QUEUED);
     const waiting = all.filter(({ state }) => state === 'waiting');
-    const placeOf = places.of(table.current.admission, waiting);
+    const placeOf = queuePlaces(table.current.admission, waiting);
     const ofGroup = Map.groupBy(waiting, ({ group }) => group);
     return all.map(({ id, group, user, source, created, waitingMs, movedAt, state, reason, replica }) => ({
       ...{ id, routingGroup: group, user, source, since: iso(created), waitedSeconds: Math.floor(waitingMs / 1000) },
@@ -373,7 +372,7 @@ export function queueRoutes(api: StoreContext, list: ListQueue): void {
   /** Changes the row of a waiting query. @param after as the audit has it */
   const change = async (
     { request, reply, params: { id } }: Call<{ readonly id: string }>,
-    make: (row: QueuedQueryRow) => Promise<boolean>,
+    make: (row: QueuedQueryRow) => Promise<unknown>,
     after: (before: object) => object | null,
   ) => {
     const row = isQueuedId(id) ? await queuedQueries.get(id) : null;
@@ -387,18 +386,16 @@ export function queueRoutes(api: StoreContext, list: ListQueue): void {
     return reply.code(204).send();
   };
 
+  const drop = ({ id, isHeld, replica }: QueuedQueryRow) =>
+    isHeld ? queuedQueries.setCommand(id, 'kill') : queuedQueries.apply('cancel', id, replica);
+
   route('DELETE', '/api/queue/:id', {
     summary: 'Takes a waiting query out of the queue',
     description: 'Its client gets an error that says so, within some seconds.',
     params: QueuedIdInPath,
     responses: { 204: Type.Null({ description: 'It does not wait any more.' }) },
     errors: [404, 503],
-    handle: (call) => {
-      const { id } = call.params;
-      const drop = ({ isHeld }: QueuedQueryRow) =>
-        isHeld ? queuedQueries.setCommand(id, 'kill') : queuedQueries.remove(id);
-      return change(call, drop, () => null);
-    },
+    handle: (call) => change(call, drop, () => null),
   });
 
   route('POST', '/api/queue/:id/first', {

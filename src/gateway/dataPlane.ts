@@ -41,13 +41,10 @@ import { Stickiness, type StickinessOptions } from './ownership/stickiness.ts';
 import { Transactions } from './ownership/transactions.ts';
 import { type HandshakeCookieOptions, HandshakeCookies } from './pages/handshakeCookies.ts';
 import type { ProxiedRequest, RequestAnalyzer } from './proxiedRequest.ts';
-import { DurableQueue, type DurableQueueDependencies } from './queue/durableQueue.ts';
-import { QueuedEnds } from './queue/queuedEnds.ts';
-import { QueuedKills } from './queue/queuedKills.ts';
-import { QueuedOwners } from './queue/queuedOwners.ts';
+import { DurableQueue } from './queue/durableQueue.ts';
 import { QueuedRequests, QueueResponses } from './queue/queuedRequests.ts';
 import type { QueueKey } from './queue/queueKey.ts';
-import { RemotePolls } from './queue/remotePolls.ts';
+import type { SendSubmission } from './queue/storedSubmission.ts';
 import { ClusterRequests, type EnginePagesMode, KEYED_METHODS } from './requests/clusterRequests.ts';
 import { Submissions } from './requests/submissions.ts';
 import type { Tracing } from './tracing/openTelemetry.ts';
@@ -212,42 +209,28 @@ function composeShared(dependencies: DataPlaneDependencies, options: DataPlaneOp
   };
 }
 
-/** Keeps submissions that wait, and serves the requests for them. */
+/** Queues submissions that wait, and serves the requests for them. */
 export interface QueueParts {
   readonly queue: DurableQueue;
-  readonly remotePolls: RemotePolls;
   readonly requests: QueuedRequests;
   readonly responses: QueueResponses;
-  readonly kills: QueuedKills;
 }
 
-/** Makes the parts of the queue; null if submissions that wait are not kept. */
-export function composeQueue(
+/** Makes the parts of the queue; null if submissions that wait are not stored. */
+function composeQueue(
   parts: DataPlaneParts,
   paths: ProxiedPaths,
-  send: DurableQueueDependencies['send'],
-  followUp: DurableQueueDependencies['followUp'],
+  send: SendSubmission,
+  followUp: (proxied: ProxiedRequest, engineId: string) => void,
 ): QueueParts | null {
-  const { queue: options, names, admission, outcomes, clock, logger, random, responses, headers, settings } = parts;
+  const { queue: options } = parts;
   if (options === null) return null;
-  const { key, repository } = options;
-  const polls = new QueueResponses({ names, key, paths, clients: headers, responses, settings });
-  const shared = { ...options, clock, logger };
-  const ends = new QueuedEnds({ names, outcomes });
-  const ways = { send, followUp };
-  const queue = new DurableQueue({ ...shared, ...ways, names, admission, responses: polls, ends, random: random() });
-  const remotePolls = new RemotePolls({ ...shared, queue, responses: polls });
-  const owners = new QueuedOwners({ names, repository, key });
-  const requests = new QueuedRequests({
-    ...{ key, repository, paths, queue, remotePolls, polls, responses, followUp, logger },
-    ...{ owners, hasEnginePages: parts.enginePages !== 'off' },
-  });
-  return { queue, remotePolls, requests, responses: polls, kills: new QueuedKills({ repository, owners, queue }) };
+  const responses = new QueueResponses(parts, options, paths);
+  const queue = new DurableQueue(parts, options, responses, send, followUp);
+  return { queue, responses, requests: new QueuedRequests(parts, options, paths, queue, responses, followUp) };
 }
 
 const SWEEP_INTERVAL_MS = 60_000;
-const QUEUE_INTERVAL_MS = 1_000;
-const COMMANDS_INTERVAL_MS = 250;
 
 /** Target of a proxied request. */
 export type ProxiedTarget = Pick<ProxiedRequest, 'target' | 'clusterKey' | 'pathKind'>;
@@ -301,13 +284,7 @@ export class DataPlane {
       chooser.sweep(table.current);
     };
     this.#timers = [setInterval(sweep, SWEEP_INTERVAL_MS).unref()];
-    if (this.#queue !== null) {
-      const { queue } = this.#queue;
-      this.#timers.push(
-        setInterval(() => void queue.maintain(), QUEUE_INTERVAL_MS).unref(),
-        setInterval(() => void queue.obey(), COMMANDS_INTERVAL_MS).unref(),
-      );
-    }
+    this.#queue?.queue.start();
     await stickiness.start();
   }
 
@@ -373,7 +350,6 @@ export class DataPlane {
     while (upstreams.inFlight > 0 && clock.monotonic() < deadline) await pause(20);
     for (const timer of this.#timers.splice(0)) clearInterval(timer);
     await (this.#queueStop ?? this.#queue?.queue.stop());
-    this.#queue?.remotePolls.stop();
     stickiness.stop();
     transactions.stop();
     await upstreams.destroy();

@@ -3,25 +3,28 @@ import { Batcher } from './batcher.ts';
 import { batches, cutToWidth } from './columns.ts';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
+import { next, type QueuedQueryEvent, type QueuedQueryState, stateAfter } from './queuedQueryState.ts';
 import type {
   Fence,
   ListedQueuedQuery,
   NewQueuedQuery,
   QueuedCommand,
-  QueuedQueryEnd,
+  QueuedQueryChange,
   QueuedQueryRow,
 } from './store.ts';
 
-/** Bytes that one statement takes at most: below the packets that MySQL takes by default. */
+/** Maximum bytes of a statement: below MySQL's default of `max_allowed_packet`. */
 const BATCH_BYTES = 1_500_000;
 /** Bytes of a row without its request, so that a statement has 200 rows at most. */
 const ROW_BYTES = BATCH_BYTES / 200;
+/** Bytes of a row that is read with its request, so that a transaction has 32 at most. */
+const REQUEST_BYTES = BATCH_BYTES / 32;
 const BATCH_IDS = 500;
-const MAX_BEGINS = 32;
 /** More users than a queue has. */
 const MAX_FLOWS = 20_000;
 const WIDTH = 256;
 const REASON_WIDTH = 1_024;
+const LOCKING: Knex.TransactionConfig = { isolationLevel: 'read committed' };
 
 const listedColumns = {
   id: 'q.id',
@@ -35,132 +38,122 @@ const listedColumns = {
 } as const;
 
 /** A row with the database's time, and that until which its replica is known to live. */
-type Row = Omit<QueuedQueryRow, 'waitingMs' | 'isHeld'> & { readonly now: number; readonly expires: number | null };
+type Row = Omit<QueuedQueryRow, 'waitingMs' | 'unpolledMs' | 'isHeld'> & {
+  readonly now: number;
+  readonly expires: number | null;
+  readonly polledAt: number;
+};
 
-type Change = Readonly<Record<string, string | Knex.Raw | null>>;
-
-interface Ending {
+interface Step {
   readonly id: string;
-  readonly end: QueuedQueryEnd;
+  readonly change: QueuedQueryChange;
 }
 
-/** `eg_queued_queries`, and `eg_queue_replicas`: submissions that wait, and the replicas that hold them. */
+/** What all steps of a batch share. */
+interface StepContext {
+  readonly event: QueuedQueryEvent;
+  readonly holder: string;
+}
+
+interface LockedRow {
+  readonly id: string;
+  readonly state: QueuedQueryState;
+  readonly replica: string;
+  readonly request: string | null;
+  readonly answer: string | null;
+}
+
+/** `eg_queued_queries`, and `eg_queue_replicas`: queued queries, and the replicas that hold them. */
 export class QueuedQueryRepository {
   private readonly database: Database;
-  private readonly begins: Batcher<string, { readonly replica: string }, string | null>;
-  private readonly ends: Batcher<Ending, { readonly replica: string; readonly from: string }, boolean>;
+  private readonly steps: Batcher<Step, StepContext, LockedRow | null>;
   private readonly puts: Batcher<NewQueuedQuery, null, undefined>;
 
   constructor(database: Database) {
     this.database = database;
-    this.begins = new Batcher((ids, { replica }) => this.#beginAll(ids, replica), MAX_BEGINS);
-    this.ends = new Batcher((endings, { replica, from }) => this.#endAll(endings, replica, from), BATCH_BYTES);
+    this.steps = new Batcher((steps, context) => this.#applyAll(steps, context), BATCH_BYTES);
     this.puts = new Batcher((rows) => this.#insert(rows), BATCH_BYTES);
   }
 
-  /** Adds one; those that come while others are being written go into one statement. */
+  /** Adds a query that waits. Queries that come while others are being written go into one statement. */
   put(row: NewQueuedQuery): Promise<void> {
     return this.puts.add(row, null, row.id, row.request.length + ROW_BYTES);
   }
 
-  get(id: string): Promise<QueuedQueryRow | null> {
-    return this.database.run(async (knex) => {
-      const [row] = (await this.#rows(knex).where('q.id', id)) as Row[];
-      return row === undefined ? null : fromRow(row);
-    });
-  }
-
-  /** Rows of those ids that there are. */
-  many(ids: readonly string[]): Promise<readonly QueuedQueryRow[]> {
-    return this.#rowsOf(ids, (rows) => rows);
-  }
-
-  /** Rows of those ids that do not wait any more, or whose replica is dead. */
-  settled(ids: readonly string[]): Promise<readonly QueuedQueryRow[]> {
-    const { clockMs } = this.database.dialect;
-    return this.#rowsOf(ids, (rows) =>
-      rows.where((changed) =>
-        changed.whereNot('q.state', 'waiting').orWhereNull('r.expires').orWhereRaw(`r.expires <= ${clockMs}`),
-      ),
-    );
-  }
-
-  /** Gives one that waits to another replica, if it is held by `from`. */
-  adopt(id: string, from: string, to: string): Promise<boolean> {
-    return this.#change({ id, state: 'waiting', replica: from }, { replica: to });
-  }
-
   /**
-   * `waiting` becomes `submitting`: from then on a cluster may have it. Those that come while others are being written go together.
-   * @returns its sealed request; null where it does not wait there any more
+   * Applies an event to a query by compare-and-set of its state. Events that come while others are being written go
+   * together. A repetition after a lost response succeeds as well.
+   * @param holder replica that has the query before the event
+   * @returns its encrypted request as it was before; null if the event is impossible, or another replica has the query
    */
-  begin(id: string, replica: string): Promise<string | null> {
-    return this.begins.add(id, { replica }, id, 1);
+  async apply(
+    event: QueuedQueryEvent,
+    id: string,
+    holder: string,
+    change: QueuedQueryChange = {},
+  ): Promise<{ readonly request: string | null } | null> {
+    const size = event === 'respond' ? (change.answer?.length ?? 0) + ROW_BYTES : REQUEST_BYTES;
+    return await this.steps.add({ id, change }, { event, holder }, id, size);
   }
 
-  /** The sealed request of one that the replica holds; null for none. */
-  request(id: string, replica: string): Promise<string | null> {
+  async get(id: string): Promise<QueuedQueryRow | null> {
+    return (await this.many([id]))[0] ?? null;
+  }
+
+  /** The encrypted request of a query; null if it has none. */
+  request(id: string): Promise<string | null> {
     return this.database.run(async (knex) => {
       const row: { request: string | null } | undefined = await knex('eg_queued_queries')
-        .where({ id, replica })
+        .where({ id })
         .first('request');
       return row?.request ?? null;
     });
   }
 
-  /** `submitting` becomes `waiting` again, with its place: no cluster has it. */
-  putBack(id: string, replica: string): Promise<boolean> {
-    return this.#change({ id, state: 'submitting', replica }, { state: 'waiting' });
+  /** Rows by their ids. @param settledOnly only queries that do not wait any more, and those of dead replicas */
+  async many(ids: readonly string[], settledOnly = false): Promise<readonly QueuedQueryRow[]> {
+    const { clockMs } = this.database.dialect;
+    const rows: QueuedQueryRow[] = [];
+    for (const some of batches(ids, BATCH_IDS)) {
+      const page = await this.database.run(async (knex) => {
+        const query = knex('eg_queued_queries as q')
+          .leftJoin('eg_queue_replicas as r', 'r.replica', 'q.replica')
+          .whereIn('q.id', some)
+          .select({
+            ...listedColumns,
+            ...{ command: 'q.command', engineId: 'q.engine_id', answer: 'q.answer' },
+            ...{ expires: 'r.expires', polledAt: 'q.polled_at' },
+            now: knex.raw(clockMs),
+          });
+        if (settledOnly) {
+          void query.where((changed) =>
+            changed.whereNot('q.state', 'waiting').orWhereNull('r.expires').orWhereRaw(`r.expires <= ${clockMs}`),
+          );
+        }
+        return (await query) as Row[];
+      });
+      rows.push(...page.map(fromRow));
+    }
+    return rows;
   }
 
-  /** Ends it, and deletes its request. Those that come while others are being written go together. */
-  end(id: string, replica: string, from: 'waiting' | 'submitting', end: QueuedQueryEnd): Promise<boolean> {
-    return this.ends.add({ id, end }, { replica, from }, id, (end.answer?.length ?? 0) + ROW_BYTES);
-  }
-
-  /** Ends one that waits with a response for its client, and has the replica that holds it leave it. */
-  displace(id: string, replica: string, response: string): Promise<boolean> {
-    return this.#change(
-      { id, state: 'waiting', replica },
-      { state: 'failed', command: 'displaced', request: null, answer: response },
-    );
-  }
-
-  async forgetCommand(id: string): Promise<void> {
-    await this.#changeAll([id], { command: null });
-  }
-
-  /** Deletes one that waits. */
-  remove(id: string): Promise<boolean> {
-    return this.database.run(async (knex) => {
-      const deleted = await knex('eg_queued_queries').where({ id, state: 'waiting' }).delete();
-      return deleted > 0;
-    });
-  }
-
-  /** Asks the replica that holds a waiting one for something. */
+  /** Asks the replica that holds a query to take it out of the queue, for its client or an administrator. */
   setCommand(id: string, command: 'drop' | 'kill'): Promise<boolean> {
-    return this.#change({ id, state: 'waiting' }, { command });
+    return this.#changeActive(id, { command });
   }
 
-  /** Notes that a waiting one comes before all others of its group, also those that were moved before; false where it does not wait. */
+  /** Moves a query before all others of its group, also those that were moved before. */
   moveFirst(id: string): Promise<boolean> {
-    return this.#change({ id, state: 'waiting' }, { moved_at: this.#now });
+    return this.#changeActive(id, { moved_at: this.#now });
   }
 
-  /** What is asked of a replica: commands, and the queries that were moved first, the last one at the end. */
+  /** Commands for a replica, and the queries that were moved first, the last one at the end. */
   commands(replica: string): Promise<readonly QueuedCommand[]> {
     return this.database.run(async (knex) => {
       const rows = (await knex('eg_queued_queries')
         .where({ replica })
         .where((either) =>
-          either
-            .where({ state: 'failed', command: 'displaced' })
-            .orWhere((waiting) =>
-              waiting
-                .where({ state: 'waiting' })
-                .where((wanted) => wanted.whereNotNull('command').orWhereNotNull('moved_at')),
-            ),
+          either.whereNotNull('command').orWhere((moved) => moved.where({ state: 'waiting' }).whereNotNull('moved_at')),
         )
         // However many were moved, what is to end comes first.
         .orderByRaw('case when command is null then 1 else 0 end, moved_at desc')
@@ -170,17 +163,19 @@ export class QueuedQueryRepository {
     });
   }
 
-  /** Writes down why some of them wait. */
-  setReason(ids: readonly string[], reason: string): Promise<void> {
-    return this.#changeAll(ids, { reason: cutToWidth(reason, REASON_WIDTH) });
+  async forgetCommand(id: string): Promise<void> {
+    await this.#changeAll([id], { command: null });
   }
 
-  /** The newest waiting query of the user or source with the most of a group, if these are two more than those of another one. */
-  newestOfMost(group: string, by: 'user' | 'source', other: string): Promise<QueuedQueryRow | null> {
-    const column = by === 'user' ? 'q.user_name' : 'q.source';
-    const waiting = { 'q.state': 'waiting', 'q.routing_group': cutToWidth(group, WIDTH) };
-    return this.database.run(async (knex) => {
-      const counts = (await knex('eg_queued_queries as q')
+  /**
+   * The newest queued query of the user or source with the most of a group, if these are two more than those of another
+   * one.
+   */
+  async newestOfMost(group: string, by: 'user' | 'source', other: string): Promise<QueuedQueryRow | null> {
+    const column = by === 'user' ? 'user_name' : 'source';
+    const waiting = { state: 'waiting', routing_group: cutToWidth(group, WIDTH) };
+    const id = await this.database.run(async (knex) => {
+      const counts = (await knex('eg_queued_queries')
         .where(waiting)
         .groupBy(column)
         .select({ flow: column })
@@ -190,33 +185,32 @@ export class QueuedQueryRepository {
       const [most] = counts;
       const own = counts.find(({ flow }) => (flow ?? '') === cutToWidth(other, WIDTH))?.count ?? 0;
       if (most === undefined || most.count < own + 2) return null;
-      const rows = this.#rows(knex).where(waiting).orderBy('q.created', 'desc').orderBy('q.id', 'desc').limit(1);
-      const [row] = (await (most.flow === null ? rows.whereNull(column) : rows.where(column, most.flow))) as Row[];
-      return row === undefined ? null : fromRow(row);
+      const newest = knex('eg_queued_queries').where(waiting).orderBy('created', 'desc').orderBy('id', 'desc').limit(1);
+      const ids: string[] = await newest.where(column, most.flow).pluck('id');
+      return ids[0] ?? null;
     });
+    return id === null ? null : await this.get(id);
   }
 
-  /** Notes that their clients ask for them. */
-  touch(ids: readonly string[]): Promise<void> {
-    return this.#changeAll(ids, { polled_at: this.#now });
+  /** Records that clients ask for queries. @param reason of their wait; absent: unchanged */
+  touch(ids: readonly string[], reason?: string): Promise<void> {
+    const wait = reason === undefined ? {} : { reason: cutToWidth(reason, REASON_WIDTH) };
+    return this.#changeAll(ids, { polled_at: this.#now, ...wait });
   }
 
-  /** Those of the ids that no client has asked for in so many milliseconds. */
-  async unpolled(ids: readonly string[], forMs: number): Promise<readonly string[]> {
-    const silent: string[] = [];
-    for (const some of batches(ids, BATCH_IDS)) {
-      const page: string[] = await this.database.run((knex) =>
-        knex('eg_queued_queries')
-          .whereIn('id', some)
-          .whereRaw(`polled_at < ${this.database.dialect.clockMs} - ?`, [forMs])
-          .pluck('id'),
-      );
-      silent.push(...page);
-    }
-    return silent;
+  /** Waiting queries without a poll for a time (milliseconds); at most 500. */
+  async abandoned(forMs: number): Promise<readonly QueuedQueryRow[]> {
+    const ids: string[] = await this.database.run((knex) =>
+      knex('eg_queued_queries')
+        .where({ state: 'waiting' })
+        .whereRaw(`polled_at < ${this.database.dialect.clockMs} - ?`, [forMs])
+        .limit(BATCH_IDS)
+        .pluck('id'),
+    );
+    return ids.length === 0 ? [] : await this.many(ids);
   }
 
-  /** A replica lives, for so many milliseconds more. */
+  /** Registers a replica as alive for a time (milliseconds). */
   renew(replica: string, ttlMs: number): Promise<void> {
     return this.database.run(async (knex) => {
       const expires = knex.raw(`${this.database.dialect.clockMs} + ?`, [ttlMs]);
@@ -224,7 +218,7 @@ export class QueuedQueryRepository {
     });
   }
 
-  /** A replica ends: what waits there is free for others. */
+  /** Leaves the waiting queries of a replica to others, and deletes its registration. */
   handOver(replica: string): Promise<void> {
     return this.database.run(async (knex) => {
       await knex('eg_queued_queries').where({ replica, state: 'waiting' }).update({ replica: '' });
@@ -232,7 +226,7 @@ export class QueuedQueryRepository {
     });
   }
 
-  /** How many wait, by routing group. */
+  /** Numbers of waiting queries by routing group. */
   waitingByGroup(): Promise<ReadonlyMap<string, number>> {
     return this.database.run(async (knex) => {
       const rows = (await knex('eg_queued_queries')
@@ -244,7 +238,7 @@ export class QueuedQueryRepository {
     });
   }
 
-  /** Those that wait, in the order in which they came. */
+  /** Waiting and submitting queries, oldest first. */
   list(limit: number): Promise<readonly ListedQueuedQuery[]> {
     return this.database.run(async (knex) => {
       const rows = (await knex('eg_queued_queries as q')
@@ -259,7 +253,7 @@ export class QueuedQueryRepository {
     });
   }
 
-  /** A text that is another one whenever one waits that did not, or no longer, or was moved first, or is held elsewhere. */
+  /** A text that changes with each change of the list. */
   listVersion(): Promise<string> {
     return this.database.run(async (knex) => {
       const row: Record<string, unknown> | undefined = await knex('eg_queued_queries')
@@ -271,7 +265,7 @@ export class QueuedQueryRepository {
     });
   }
 
-  /** Deletes older responses; @returns how many */
+  /** Deletes old responses. @returns their number */
   forgetResponses(olderThanMs: number): Promise<number> {
     return this.database.run(async (knex) => {
       return await knex('eg_queued_queries')
@@ -282,7 +276,7 @@ export class QueuedQueryRepository {
     });
   }
 
-  /** Deletes what waits, and what was being submitted, and was not asked for in so many milliseconds; @returns how many */
+  /** Deletes waiting and submitting queries without a poll for a time. @returns their number */
   deleteAbandoned(forMs: number): Promise<number> {
     return this.database.run(async (knex) => {
       return await knex('eg_queued_queries')
@@ -292,102 +286,77 @@ export class QueuedQueryRepository {
     });
   }
 
-  /** Deletes rows that no client has asked for since a time (milliseconds since 1970). */
+  /** Deletes rows without a poll since a time (milliseconds since 1970). */
   deleteUnpolledBefore(before: number, fence: Fence | null = null): Promise<number> {
     return deleteInBatches(this.database, 'eg_queued_queries', 'polled_at', before, fence);
   }
 
-  async #rowsOf(
-    ids: readonly string[],
-    narrow: (rows: Knex.QueryBuilder) => Knex.QueryBuilder,
-  ): Promise<readonly QueuedQueryRow[]> {
-    const rows: QueuedQueryRow[] = [];
-    for (const some of batches(ids, BATCH_IDS)) {
-      const page = await this.database.run(
-        async (knex) => (await narrow(this.#rows(knex).whereIn('q.id', some))) as Row[],
-      );
-      rows.push(...page.map(fromRow));
-    }
-    return rows;
-  }
-
-  #beginAll(ids: readonly string[], replica: string): Promise<readonly (string | null)[]> {
-    return this.database.run(async (knex) => {
-      const waiting = (await knex('eg_queued_queries')
-        .whereIn('id', [...ids].sort())
-        .where({ state: 'waiting', replica })
-        .select('id', 'request')) as { readonly id: string; readonly request: string | null }[];
-      const begun = new Map(waiting.map(({ id, request }) => [id, request]));
-      if (begun.size === 0) return ids.map(() => null);
-      const those = [...begun.keys()].sort();
-      const changed = await knex('eg_queued_queries')
-        .whereIn('id', those)
-        .where({ state: 'waiting', replica })
-        .update({ state: 'submitting', changed: knex.raw(this.database.dialect.clockMs) });
-      if (changed < begun.size) {
-        // Some were cancelled or taken over in between. No other group of this replica was at work: the others were changed here.
-        const rows = (await knex('eg_queued_queries')
-          .whereIn('id', those)
-          .where({ state: 'submitting', replica })
-          .select('id')) as { readonly id: string }[];
-        const own = new Set(rows.map(({ id }) => id));
-        for (const id of those) if (!own.has(id)) begun.delete(id);
-      }
-      return ids.map((id) => begun.get(id) ?? null);
-    });
-  }
-
-  #endAll(endings: readonly Ending[], replica: string, from: string): Promise<readonly boolean[]> {
-    const ids = endings.map(({ id }) => id).sort();
-    return this.database.run(async (knex) => {
-      const each = (value: (end: QueuedQueryEnd) => string | null) =>
-        knex.raw(
-          `case id ${endings.map(() => 'when ? then ?').join(' ')} end`,
-          endings.flatMap(({ id, end }) => [id, value(end) as string]),
-        );
-      const changed = await knex('eg_queued_queries')
+  /** All steps have one event, so that they lead to one state. */
+  #applyAll(steps: readonly Step[], { event, holder }: StepContext): Promise<readonly (LockedRow | null)[]> {
+    const to = stateAfter(event);
+    const ids = steps.map(({ id }) => id).sort();
+    return this.database.transaction(async (trx) => {
+      // A response needs no request, which may be long.
+      const columns = ['id', 'state', 'replica', 'answer', ...(event === 'respond' ? [] : ['request'])];
+      const rows = (await trx('eg_queued_queries')
         .whereIn('id', ids)
-        .where({ state: from, replica })
-        .update({
-          state: each(({ state }) => state),
-          engine_id: each(({ engineId }) => cut(engineId)),
-          answer: each(({ answer }) => answer),
-          ...{ request: null, command: null, changed: knex.raw(this.database.dialect.clockMs) },
-        });
-      if (changed === 0 || changed === endings.length) return endings.map(() => changed > 0);
-      // Each response is sealed with a separate number: a row that has it was changed here.
-      const rows: { readonly id: string; readonly answer: string | null }[] = await knex('eg_queued_queries')
-        .whereIn('id', ids)
-        .where({ replica })
-        .whereIn('state', ['submitted', 'failed'])
-        .select('id', 'answer');
-      const stored = new Map(rows.map(({ id, answer }) => [id, answer]));
-      return endings.map(({ id, end }) => stored.get(id) === end.answer);
-    });
-  }
-
-  /** Rows, each with the database's time and that until which its replica is known to live. */
-  #rows(knex: Knex): Knex.QueryBuilder {
-    return knex('eg_queued_queries as q')
-      .leftJoin('eg_queue_replicas as r', 'r.replica', 'q.replica')
-      .select({
-        ...listedColumns,
-        ...{ command: 'q.command', engineId: 'q.engine_id', answer: 'q.answer', expires: 'r.expires' },
-        now: knex.raw(this.database.dialect.clockMs),
+        .orderBy('id')
+        .forUpdate()
+        .select(columns)) as LockedRow[];
+      const locked = new Map(rows.map((row) => [row.id, row]));
+      const changed = steps.filter(({ id }) => {
+        const row = locked.get(id);
+        return row?.replica === holder && next(row.state, event) !== null;
       });
+      if (changed.length > 0) await this.#write(trx, changed, to);
+      const those = new Set(changed);
+      return steps.map((step) => {
+        const row = locked.get(step.id);
+        if (row === undefined) return null;
+        const { replica = holder, answer = null } = step.change;
+        const isRepeated = row.state === to && row.replica === replica && row.answer === answer;
+        return those.has(step) || isRepeated ? row : null;
+      });
+    }, LOCKING);
   }
 
-  /** Changes a row that is as expected, and no other: of several who try, one succeeds. */
-  #change(expected: Readonly<Record<string, string>>, change: Change): Promise<boolean> {
-    return this.database.run(async (knex) => {
-      const changed: number = await knex('eg_queued_queries')
-        .where(expected)
-        .update({ ...change, changed: this.#now });
-      return changed > 0;
+  async #write(trx: Knex.Transaction, steps: readonly Step[], to: QueuedQueryState): Promise<void> {
+    const rows = trx('eg_queued_queries').whereIn(
+      'id',
+      steps.map(({ id }) => id),
+    );
+    if (to === 'cancelled') {
+      await rows.delete();
+      return;
+    }
+    const each = (value: (change: QueuedQueryChange) => string | null) =>
+      trx.raw(
+        `case id ${steps.map(() => 'when ? then ?').join(' ')} end`,
+        steps.flatMap(({ id, change }) => [id, value(change) as string]),
+      );
+    const ending = {
+      engine_id: each(({ engineId = null }) => (engineId === null ? null : cutToWidth(engineId, WIDTH))),
+      answer: each(({ answer = null }) => answer),
+      command: each(({ command = null }) => command),
+      request: null,
+    };
+    const [first] = steps;
+    await rows.update({
+      state: to,
+      changed: this.#now,
+      ...(to === 'submitted' || to === 'failed' ? ending : {}),
+      ...(first?.change.replica === undefined ? {} : { replica: first.change.replica }),
     });
   }
 
-  #changeAll(ids: readonly string[], change: Change): Promise<void> {
+  #changeActive(id: string, change: object): Promise<boolean> {
+    return this.database.run(async (knex) => {
+      const active = knex('eg_queued_queries').where({ id }).whereIn('state', ['waiting', 'submitting']);
+      return (await active.update({ ...change, changed: this.#now })) > 0;
+    });
+  }
+
+  #changeAll(ids: readonly string[], change: object): Promise<void> {
     const sorted = [...ids].sort();
     return this.database.run(async (knex) => {
       for (const some of batches(sorted, BATCH_IDS)) {
@@ -422,12 +391,9 @@ export class QueuedQueryRepository {
   }
 }
 
-const fromRow = ({ now, expires, ...row }: Row): QueuedQueryRow => ({
+const fromRow = ({ now, expires, polledAt, ...row }: Row): QueuedQueryRow => ({
   ...row,
+  unpolledMs: now - polledAt,
   waitingMs: Math.max(0, now - row.created),
   isHeld: expires !== null && expires > now,
 });
-
-function cut(engineId: string | null): string | null {
-  return engineId === null ? null : cutToWidth(engineId, WIDTH);
-}

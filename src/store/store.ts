@@ -1,5 +1,6 @@
 import type { ResourceKey } from '../model/resource.ts';
 import type { KnexStore } from './openStore.ts';
+import type { QueuedQueryState } from './queuedQueryState.ts';
 import type { RecordWriter } from './recordWriter.ts';
 
 /** Database families. MariaDB is `mysql`. */
@@ -195,16 +196,16 @@ export interface QueuedQueryRow {
   readonly created: number;
   /** Milliseconds since then. */
   readonly waitingMs: number;
+  /** Milliseconds since a client asked for it. */
+  readonly unpolledMs: number;
   readonly group: string;
   readonly user: string | null;
   readonly source: string | null;
+  /** The replica that holds it; empty if it is left to the next one that its client asks. */
   readonly replica: string;
+  /** True if that replica is alive. */
   readonly isHeld: boolean;
-  /**
-   * `submitting`: the request may be on its way to a cluster; `submitted`: a cluster has responded; `failed`: it ended
-   * in the queue.
-   */
-  readonly state: 'waiting' | 'submitting' | 'submitted' | 'failed';
+  readonly state: Exclude<QueuedQueryState, 'cancelled'>;
   /**
    * Command for its replica: to drop it for its client (`drop`) or for an administrator (`kill`), or to leave it, as it
    * has ended (`displaced`); null for none.
@@ -225,12 +226,15 @@ export interface ListedQueuedQuery
 
 export type QueuedCommand = Pick<QueuedQueryRow, 'id' | 'command' | 'movedAt'>;
 
-export interface QueuedQueryEnd {
-  readonly state: 'submitted' | 'failed';
-  /** Of the cluster's query; null if none has it. */
-  readonly engineId: string | null;
-  /** Sealed response for its client. */
-  readonly answer: string | null;
+/** Columns that an event changes, in addition to the state. */
+export interface QueuedQueryChange {
+  /** The replica that holds the query afterwards; equal for all queries of an event. */
+  readonly replica?: string;
+  /** Id of the query at its cluster. */
+  readonly engineId?: string | null;
+  /** Encrypted response for the client. */
+  readonly answer?: string | null;
+  readonly command?: QueuedQueryRow['command'];
 }
 
 /** A row of `eg_limit_counters`; mutable while it is decided on. */

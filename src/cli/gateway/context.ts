@@ -138,7 +138,7 @@ export async function openControl(
   const { config, names, metrics, clock, random, logger, onClose } = context;
   const table = new RoutingTableHolder();
   const clusterChanges = new ClusterChanges(table, clock);
-  const counts = new SharedCounts({ table, repository: store.limitCounts, logger });
+  const counts = new SharedCounts(table, store.limitCounts, logger);
   onClose(() => counts.stop());
   const conflicts = tenantConflictCounter(metrics);
   const compiler = createRuleCompiler({

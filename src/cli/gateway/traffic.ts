@@ -6,10 +6,8 @@ import type { GatewayConfig } from '../../config/gatewayConfig.ts';
 import { httpClientSettings } from '../../config/httpClient.ts';
 import type { Admission } from '../../gateway/admission/admission.ts';
 import { AdmissionMetrics } from '../../gateway/admission/admissionMetrics.ts';
-import { measureDifference } from '../../gateway/admission/clusterDifference.ts';
 import { groupQueueCounter } from '../../gateway/admission/limitDemands.ts';
 import { LimitedAdmission } from '../../gateway/admission/limitedAdmission.ts';
-import { QueueMetrics } from '../../gateway/admission/queueMetrics.ts';
 import type { RequestBodies } from '../../gateway/bodies/requestBodies.ts';
 import { DataPlane, type QueueOptions } from '../../gateway/dataPlane.ts';
 import { ExternalRulesClient } from '../../gateway/external/externalRules.ts';
@@ -159,11 +157,9 @@ export function openAdmission(
   const admitsWhenAway = config.admission.onDatabaseUnavailable === 'admit';
   const counters = new LimitCounters(store.limitCounters, replica, admitsWhenAway, clock, logger);
   runningQueries.connect((one, other) => isSameEngine(table.current, one, other), counters);
-  measureDifference(metrics, table, counters);
   const limits = new LimitedAdmission({
     ...{ names, table, counters, counts, clock, random },
-    metrics: new AdmissionMetrics(metrics, counters),
-    queueMetrics: new QueueMetrics({ registry: metrics, table, clock }),
+    metrics: new AdmissionMetrics(metrics, table, counters, clock),
     defaultGroup: config.routing.defaultRoutingGroup,
   });
   const maintaining = setInterval(() => {

@@ -19,8 +19,6 @@ export interface AdmissionRequest {
   readonly excluded?: ReadonlyMap<string, string> | null;
   /** Size of its body. Default: 0. */
   readonly bytes?: number;
-  /** Its id in the queue; absent for a new one. */
-  readonly queuedAs?: string;
 }
 
 /** Slots that a submission has acquired; usually none. */
@@ -41,7 +39,7 @@ export interface QuerySlots {
   bind(queryId: string, cluster: string): void;
   /** Releases the slots, unless they are bound to a query; idempotent. */
   release(): void;
-  /** Records its id in the queue: any replica may give its place back. */
+  /** Binds its place to its id in the queue: any replica gives it back by `Admission.endQueued`. */
   keepPlace?(id: string): void;
 }
 
@@ -77,11 +75,9 @@ export interface AdmissionWait {
    * Called after that time if the gateway cannot store the submission, as the database is unavailable.
    * @returns null if it is sent anyway, or the rejection; absent: it is rejected
    */
-  readonly whenNotStored?: () => Refusal | null;
-  /** The client's response after the maximum wait. */
-  readonly late: () => Refusal;
-  /** Called when it is rejected with `late`. Must not throw. */
-  readonly noteLate?: () => void;
+  whenNotStored?(): Refusal | null;
+  /** Counts its rejection after the maximum wait. @returns the client's response */
+  late(): Refusal;
   /** Fulfilled when it is clear that it has to wait: the times begin then. Absent: they begin with the wait. */
   readonly hasToWait?: Promise<unknown>;
   /**
@@ -90,13 +86,10 @@ export interface AdmissionWait {
    * The result is ignored then; the place must be available to others
    * @returns null once the submission is admitted, or its rejection
    */
-  readonly begin: (signal: AbortSignal) => Promise<Refusal | null>;
+  begin(signal: AbortSignal): Promise<Refusal | null>;
 }
 
-export type AdmissionResponse =
-  | { readonly kind: 'now'; readonly slots?: QuerySlots }
-  | { readonly kind: 'reject'; readonly refusal: Refusal }
-  | AdmissionWait;
+export type AdmissionResponse = { readonly kind: 'now'; readonly slots?: QuerySlots } | AdmissionWait;
 
 /**
  * Decides when a submission is sent to a cluster of its routing group (docs/architecture.md#the-way-of-a-submission).

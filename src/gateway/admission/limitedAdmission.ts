@@ -22,7 +22,6 @@ import type {
 import type { AdmissionMetrics } from './admissionMetrics.ts';
 import { clusterDemand, type Demands, LimitDemands, limitCounter, limitOfKey, noDemands } from './limitDemands.ts';
 import { LimitedSubmission } from './limitedSubmission.ts';
-import type { QueueMetrics } from './queueMetrics.ts';
 import type { SharedCounts } from './sharedCounts.ts';
 
 export interface LimitedAdmissionParts {
@@ -31,7 +30,6 @@ export interface LimitedAdmissionParts {
   readonly counters: LimitCounters;
   readonly counts: Pick<SharedCounts, 'noteRejected'>;
   readonly metrics: AdmissionMetrics;
-  readonly queueMetrics: QueueMetrics;
   readonly clock: Clock;
   readonly random: Random;
   /** `routing.defaultRoutingGroup` */
@@ -74,13 +72,14 @@ const noPlane: AdmissionPlane = {
  */
 export class LimitedAdmission implements Admission {
   readonly parts: LimitedAdmissionParts;
+  plane = noPlane;
+  /** The declared limits, as of the last refresh. */
+  policy: AdmissionPolicy = noPolicy;
   readonly #demands = new LimitDemands();
   readonly #sourceHeader: string;
   readonly #queues = new Map<string, FairQueue<LimitedSubmission>>();
   readonly #positions = new Map<string, Positions>();
-  #plane = noPlane;
   #version = -1;
-  #policy: AdmissionPolicy = noPolicy;
   #clusters: ReadonlyMap<string, Demand> = new Map();
   #isLimited = false;
   #isScheduled = false;
@@ -93,15 +92,7 @@ export class LimitedAdmission implements Admission {
   }
 
   connect(plane: AdmissionPlane): void {
-    this.#plane = plane;
-  }
-
-  get plane(): AdmissionPlane {
-    return this.#plane;
-  }
-
-  get policy(): AdmissionPolicy {
-    return this.#policy;
+    this.plane = plane;
   }
 
   admit(request: AdmissionRequest): AdmissionResponse {
@@ -121,15 +112,7 @@ export class LimitedAdmission implements Admission {
     );
     const isUncounted = enforced.length + observed.length === 0 && !isUnavailable;
     if (isUncounted && (this.clustersOf(request)[0] ?? null) === null) return { kind: 'now', slots: submission };
-    const { holdMs, maxWaitMs } = submission.queue;
-    return {
-      ...{ kind: 'wait', slots: submission, place: submission, atMost: maxWaitMs, hold: holdMs },
-      late: () => submission.lateRefusal(),
-      noteLate: () => submission.noteRejected(),
-      whenNotStored: () => submission.takeAnyway(),
-      hasToWait: submission.hasToWait,
-      begin: (signal) => submission.begin(signal),
-    };
+    return submission;
   }
 
   async admitBound(request: AdmissionRequest, bound: BoundSubmission): Promise<QuerySlots | Refusal | null> {
@@ -184,7 +167,7 @@ export class LimitedAdmission implements Admission {
   /** True if the coordinator of a query was replaced, or its cluster removed. */
   isLost(queryId: string, cluster: string | null): boolean {
     if (cluster === null || cluster === '') return false;
-    return this.#plane.isSuperseded(queryId) || !this.parts.table.current.clusters.has(cluster);
+    return this.plane.isSuperseded(queryId) || !this.parts.table.current.clusters.has(cluster);
   }
 
   /** Applies changed limits even without submissions. */
@@ -192,7 +175,7 @@ export class LimitedAdmission implements Admission {
     const { version, admission, clusters } = this.parts.table.current;
     if (version === this.#version) return;
     this.#version = version;
-    this.#policy = admission;
+    this.policy = admission;
     const limited = [...clusters.values()].flatMap((cluster) => {
       const demand = clusterDemand(cluster);
       return demand === null ? [] : [[cluster.name, demand] as const];
@@ -204,7 +187,7 @@ export class LimitedAdmission implements Admission {
   }
 
   queueOf(group: string): QueuePolicy {
-    return this.#policy.groups.get(group)?.queue ?? DEFAULT_QUEUE;
+    return this.policy.groups.get(group)?.queue ?? DEFAULT_QUEUE;
   }
 
   clusterLimit(cluster: string): number | undefined {
@@ -235,7 +218,7 @@ export class LimitedAdmission implements Admission {
     });
     if (!candidates.some(({ name }) => this.#clusters.has(name))) return [];
     const demands: (Demand | null)[] = [];
-    const preferred = candidates.length > 1 ? this.#plane.preferred(request) : null;
+    const preferred = candidates.length > 1 ? this.plane.preferred(request) : null;
     for (const { name } of candidates) {
       const demand = this.#clusters.get(name) ?? null;
       if (name === preferred) demands.unshift(demand);
@@ -247,7 +230,7 @@ export class LimitedAdmission implements Admission {
   /** Counts a submission that was rejected, or would have been. @param keys counters of its group and of limits */
   noteRejected(keys: readonly string[]): void {
     const named = keys.flatMap((key) => {
-      const limit = limitOfKey(this.#policy, key);
+      const limit = limitOfKey(this.policy, key);
       return limit === null ? (key.startsWith('group:') ? [key] : []) : [limitCounter(limit.key)];
     });
     this.parts.counts.noteRejected(named);
@@ -266,15 +249,13 @@ export class LimitedAdmission implements Admission {
     return this.#queues.has(group);
   }
 
-  enter(submission: LimitedSubmission): QueuePosition | null {
+  enter(submission: LimitedSubmission): void {
     const { group, flow, weight, order } = submission;
     const queue = this.#queues.get(group) ?? new FairQueue<LimitedSubmission>();
     this.#queues.set(group, queue);
     queue.push(flow, weight, submission, order);
     if (submission.isMoved) queue.moveFirst(submission);
     this.#tick();
-    const { size } = queue;
-    return size > MAX_COUNTED ? null : { position: queue.position(submission), waiting: size };
   }
 
   leave(submission: LimitedSubmission): void {
@@ -289,14 +270,17 @@ export class LimitedAdmission implements Admission {
     this.#admitQueued(false);
   }
 
-  /** At most a second old, as all clients of a group ask each second; null for newer submissions. */
-  positionOf(submission: LimitedSubmission): QueuePosition | null {
+  /**
+   * At most a second old, as all clients of a group ask each second; null for newer submissions.
+   * @param isNew true computes it now, in a short queue
+   */
+  positionOf(submission: LimitedSubmission, isNew = false): QueuePosition | null {
     const { group } = submission;
     const queue = this.#queues.get(group);
     if (queue === undefined) return null;
     let last = this.#positions.get(group);
     const at = this.parts.clock.monotonic();
-    if (last === undefined || at - last.at >= POSITIONS_MS) {
+    if (last === undefined || at - last.at >= POSITIONS_MS || (isNew && queue.size <= MAX_COUNTED)) {
       last = { at, positions: new Map(queue.inOrder().map((one, index) => [one, index + 1])) };
       this.#positions.set(group, last);
     }
@@ -361,7 +345,7 @@ export class LimitedAdmission implements Admission {
         for (const queue of this.#queues.values()) {
           for (const submission of queue.inOrder()) {
             if (counters.awayMs >= OUTAGE_MS && submission.waitsSince + submission.queue.holdMs <= clock.monotonic()) {
-              if (submission.takeAnyway() === null) submission.resolve(null);
+              if (submission.whenNotStored() === null) submission.resolve(null);
             }
             if (keys.size < MAX_TICK_KEYS) for (const key of submission.keys()) keys.add(key);
           }
@@ -377,7 +361,7 @@ export class LimitedAdmission implements Admission {
 
   #demandsOf({ decision, user, headers }: AdmissionRequest): Demands {
     const source = firstHeader(headers, this.#sourceHeader) ?? '';
-    return this.#demands.of(this.#policy, decision.group, user.user ?? '', source, user.membership);
+    return this.#demands.of(this.policy, decision.group, user.user ?? '', source, user.membership);
   }
 
   #flowOf({ decision, user, headers }: AdmissionRequest): string {
@@ -392,10 +376,10 @@ export class LimitedAdmission implements Admission {
     if (kind === 'cluster')
       return `cluster ${name}: ${inUse} of ${this.clusterLimit(name)} running (maxRunningQueries)`;
     if (kind === 'group') {
-      const limit = this.#policy.groups.get(name)?.maxRunning;
+      const limit = this.policy.groups.get(name)?.maxRunning;
       return `group ${name}: ${inUse} of ${limit} running (maxRunningQueries of the group)`;
     }
-    const limit = limitOfKey(this.#policy, key);
+    const limit = limitOfKey(this.policy, key);
     const of = value === undefined ? '' : ` of ${limit?.per ?? 'user'} ${value}`;
     if (kind === 'rate') {
       const { queries = 0, periodMs = 0 } = limit?.rate ?? {};

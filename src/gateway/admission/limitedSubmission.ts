@@ -5,7 +5,7 @@ import type { QueuePolicy } from '../../routing/admissionPolicy.ts';
 import type { GroupDecision } from '../../routing/groupRouter.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
-import type { AdmissionRequest, QuerySlots, QueuePosition, WaitPlace } from './admission.ts';
+import type { AdmissionRequest, AdmissionWait, QuerySlots, QueuePosition, WaitPlace } from './admission.ts';
 import {
   clusterCounter,
   type Demands,
@@ -17,7 +17,10 @@ import {
 import type { LimitedAdmission } from './limitedAdmission.ts';
 
 /** A submission that limits apply to: its slots, its place in the queue, and the reason of its wait. */
-export class LimitedSubmission implements QuerySlots, WaitPlace {
+export class LimitedSubmission implements AdmissionWait, QuerySlots, WaitPlace {
+  readonly kind = 'wait';
+  readonly slots = this;
+  readonly place = this;
   readonly group: string;
   readonly flow: string;
   readonly weight: number;
@@ -32,8 +35,7 @@ export class LimitedSubmission implements QuerySlots, WaitPlace {
   readonly #demands: Demands;
   readonly #isBound: boolean;
   #slot: Slot | null = null;
-  #place: Slot | null = null;
-  #queuedAs: string | null;
+  #placeSlot: Slot | null = null;
   #cluster: string | null = null;
   #chosen: string | null = null;
   #full: readonly string[] = [];
@@ -62,12 +64,19 @@ export class LimitedSubmission implements QuerySlots, WaitPlace {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.hasToWait = promise;
     this.#noteWait = resolve;
-    this.#queuedAs = request.queuedAs ?? null;
     this.decision = request.decision;
     this.group = request.decision.group;
     this.weight = demands.weight;
     this.queue = queue;
     this.flow = flow;
+  }
+
+  get atMost(): number {
+    return this.queue.maxWaitMs;
+  }
+
+  get hold(): number {
+    return this.queue.holdMs;
   }
 
   /** Order among submissions of the same user: a submission that waited before gets its position again. */
@@ -113,13 +122,13 @@ export class LimitedSubmission implements QuerySlots, WaitPlace {
         return null;
       }
       if (acquired.kind === 'acquired') {
-        metrics.admitted();
+        metrics.submissions.inc({ answer: 'now' });
         this.#accept(acquired);
         return null;
       }
       if (acquired.kind === 'unavailable') return this.reject(this.refusal());
       if (acquired.fullPlace !== null) return this.#rejectFull(acquired.fullPlace);
-      this.#keep(acquired.slot);
+      this.#placeSlot = acquired.slot;
       this.#full = acquired.full;
     }
     this.waitsSince = clock.monotonic() - (waitedMs ?? 0);
@@ -133,7 +142,7 @@ export class LimitedSubmission implements QuerySlots, WaitPlace {
     if (this.#resolve === null) acquired.slot?.release();
     else if (acquired.kind === 'acquired') {
       this.#noteWaited();
-      this.#admission.parts.metrics.waited();
+      this.#admission.parts.metrics.submissions.inc({ answer: 'waited' });
       this.#accept(acquired);
       this.resolve(null);
     } else {
@@ -167,11 +176,11 @@ export class LimitedSubmission implements QuerySlots, WaitPlace {
    * Acquires its slots regardless of limits: the database is unavailable, and the configuration allows it.
    * @returns null, or the rejection
    */
-  takeAnyway(): Refusal | null {
+  whenNotStored(): Refusal | null {
     const { counters, metrics } = this.#admission.parts;
     const acquired = counters.isAway ? counters.acquireAlone(this.acquisition(null, 'forced')) : null;
     if (acquired?.kind !== 'acquired') return this.reject(this.refusal());
-    metrics.admittedAnyway();
+    metrics.submissions.inc({ answer: 'unavailable' });
     this.#noteWaited('; not held longer as the database is unavailable');
     this.#accept(acquired);
     return null;
@@ -185,13 +194,13 @@ export class LimitedSubmission implements QuerySlots, WaitPlace {
 
   /** Records its rejection. */
   reject(refusal: Refusal): Refusal {
-    this.#admission.parts.metrics.rejected();
-    this.noteRejected();
+    this.#admission.parts.metrics.submissions.inc({ answer: 'refused' });
+    this.#noteRejected();
     return refusal;
   }
 
   /** Counts the rejection by its group and the limits that it waited for. */
-  noteRejected(): void {
+  #noteRejected(): void {
     this.#admission.noteRejected([groupCounter(this.group), ...this.#full]);
   }
 
@@ -224,7 +233,8 @@ export class LimitedSubmission implements QuerySlots, WaitPlace {
     return { reason: 'queue_full', message: text, queryId: null };
   }
 
-  lateRefusal(): Refusal {
+  late(): Refusal {
+    this.#noteRejected();
     const waited = durationText(this.queue.maxWaitMs);
     const message = this.#admission.isUnavailable(this.decision)
       ? `No cluster of routing group ${JSON.stringify(this.group)} became available within ${waited} (queue.maxWait); send the query again later.`
@@ -246,8 +256,8 @@ export class LimitedSubmission implements QuerySlots, WaitPlace {
   }
 
   keepPlace(id: string): void {
-    this.#queuedAs = id;
-    this.#place?.bind(id, '');
+    this.#placeSlot?.bind(id, '');
+    this.#placeSlot = null;
   }
 
   release(): void {
@@ -271,14 +281,9 @@ export class LimitedSubmission implements QuerySlots, WaitPlace {
     this.accept(acquired.slot, acquired.cluster === null ? null : this.#admission.clusterOf(acquired.cluster));
   }
 
-  #keep(place: Slot | null): void {
-    this.#place = place;
-    if (this.#queuedAs !== null) place?.bind(this.#queuedAs, '');
-  }
-
   #wait(signal: AbortSignal): Promise<Refusal | null> {
     const { promise, resolve } = Promise.withResolvers<Refusal | null>();
-    const end = this.#admission.parts.queueMetrics.begin(this.group);
+    const end = this.#admission.parts.metrics.beginWait(this.group);
     const leave = () => this.#leave();
     signal.addEventListener('abort', leave);
     this.#resolve = resolve;
@@ -286,21 +291,20 @@ export class LimitedSubmission implements QuerySlots, WaitPlace {
       signal.removeEventListener('abort', leave);
       end();
     };
-    this.#entry = this.#admission.enter(this);
+    this.#admission.enter(this);
+    this.#entry = this.#admission.positionOf(this, true);
     this.#noteWait();
     return promise;
   }
 
-  /** Leaves the queue, and gives the place back. */
+  /** Leaves the queue, and gives the place back unless it is bound. */
   #leave(): void {
     if (this.#resolve === null) return;
     this.#resolve = null;
     this.#endWaiting?.();
     this.#admission.leave(this);
-    if (this.#place !== null) this.#place.release();
-    // Another replica had acquired the place.
-    else if (this.#queuedAs !== null) this.#admission.parts.counters.ended(this.#queuedAs);
-    this.#place = null;
+    this.#placeSlot?.release();
+    this.#placeSlot = null;
   }
 
   #noteWaited(more = ''): void {

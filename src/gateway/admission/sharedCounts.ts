@@ -2,15 +2,10 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import type { AdmissionCount, AdmissionCounts } from '../../routing/admissionCounts.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
+import { startJob } from '../../store/job.ts';
 import type { LimitCountRepository } from '../../store/limitCountRepository.ts';
 import type { CounterUse } from '../../store/store.ts';
 import { clusterCounter, groupCounter, groupQueueCounter, limitCounter, nameOfKey } from './limitDemands.ts';
-
-export interface SharedCountsDependencies {
-  readonly table: { readonly current: RoutingTable };
-  readonly repository: Pick<LimitCountRepository, 'inUse' | 'rejections' | 'addRejections'>;
-  readonly logger: Logger;
-}
 
 /** Polling interval of the database. */
 const REFRESH_MS = 10_000;
@@ -25,43 +20,47 @@ interface Counts {
 
 /** Usage of groups and limits on all replicas, from the database, at most ten seconds old (docs/limits.md). */
 export class SharedCounts implements AdmissionCounts {
-  readonly #dependencies: SharedCountsDependencies;
+  readonly #table: { readonly current: RoutingTable };
+  readonly #repository: LimitCountRepository;
+  readonly #logger: Logger;
   readonly #listeners = new Set<() => void>();
   /** Local rejections that are not in the database yet. */
   #rejected = new Map<string, number>();
   /** Null: unknown. */
   #counts: Counts | null = null;
-  #timer: NodeJS.Timeout | null = null;
-  #refreshing: Promise<void> | null = null;
+  #stopJob = () => Promise.resolve();
 
-  constructor(dependencies: SharedCountsDependencies) {
-    this.#dependencies = dependencies;
+  constructor(table: { readonly current: RoutingTable }, repository: LimitCountRepository, logger: Logger) {
+    this.#table = table;
+    this.#repository = repository;
+    this.#logger = logger;
   }
 
   start(): void {
-    this.#timer = setInterval(() => void this.refresh(), REFRESH_MS).unref();
+    this.#stopJob = startJob(REFRESH_MS, async () => {
+      await this.#refresh();
+      return REFRESH_MS;
+    });
   }
 
   /** Writes local rejections to the database, and stops. */
   async stop(): Promise<void> {
-    if (this.#timer !== null) clearInterval(this.#timer);
-    this.#timer = null;
-    await this.#refreshing;
-    await this.refresh();
+    await this.#stopJob();
+    await this.#refresh();
   }
 
   group(name: string): AdmissionCount | null {
-    const policy = this.#dependencies.table.current.admission.groups.get(name);
+    const policy = this.#table.current.admission.groups.get(name);
     return this.#count(groupCounter(name), policy?.maxRunning != null, [groupQueueCounter(name)]);
   }
 
   cluster(name: string): number | null {
-    const limit = this.#dependencies.table.current.clusters.get(name)?.maxRunningQueries;
+    const limit = this.#table.current.clusters.get(name)?.maxRunningQueries;
     return limit === undefined ? null : (this.#counts?.running.get(clusterCounter(name)) ?? null);
   }
 
   limit(key: string): AdmissionCount | null {
-    const policy = this.#dependencies.table.current.admission.limits.find((limit) => limit.key === key);
+    const policy = this.#table.current.admission.limits.find((limit) => limit.key === key);
     const name = limitCounter(key);
     return this.#count(name, policy?.maxRunning != null, [name, limitCounter(key, 'rate'), limitCounter(key, 'queue')]);
   }
@@ -78,18 +77,6 @@ export class SharedCounts implements AdmissionCounts {
     for (const key of new Set(keys)) this.#rejected.set(key, (this.#rejected.get(key) ?? 0) + 1);
   }
 
-  /** Reads the database now. Never rejects. */
-  refresh(): Promise<void> {
-    this.#refreshing ??= this.#read()
-      .catch((error: unknown) => {
-        this.#dependencies.logger.debug({ err: error }, 'failed to read counts of limits');
-      })
-      .finally(() => {
-        this.#refreshing = null;
-      });
-    return this.#refreshing;
-  }
-
   #count(key: string, isCounted: boolean, waiting: readonly string[]): AdmissionCount | null {
     const counts = this.#counts;
     if (counts === null) return null;
@@ -100,23 +87,24 @@ export class SharedCounts implements AdmissionCounts {
     };
   }
 
-  async #read(): Promise<void> {
-    const { table, repository } = this.#dependencies;
-    const { admission, clusters } = table.current;
+  /** Reads the database. Never rejects. */
+  async #refresh(): Promise<void> {
+    const { admission, clusters } = this.#table.current;
     const isCounted = clusters.values().some(({ maxRunningQueries }) => maxRunningQueries !== undefined);
     if (admission.groups.size + admission.limits.length + this.#rejected.size === 0 && !isCounted) return;
-    const rejected = this.#rejected;
+    let rejected = this.#rejected;
     this.#rejected = new Map();
     try {
-      if (rejected.size > 0) await repository.addRejections(rejected);
+      if (rejected.size > 0) await this.#repository.addRejections(rejected);
+      rejected = new Map();
+      const counts = { ...sums(await this.#repository.inUse()), rejected: await this.#repository.rejections() };
+      if (isDeepStrictEqual(counts, this.#counts)) return;
+      this.#counts = counts;
+      for (const listener of this.#listeners) listener();
     } catch (error) {
+      this.#logger.debug({ err: error }, 'failed to read counts of limits');
       for (const [key, count] of rejected) this.#rejected.set(key, (this.#rejected.get(key) ?? 0) + count);
-      throw error;
     }
-    const counts = { ...sums(await repository.inUse()), rejected: await repository.rejections() };
-    if (isDeepStrictEqual(counts, this.#counts)) return;
-    this.#counts = counts;
-    for (const listener of this.#listeners) listener();
   }
 }
 

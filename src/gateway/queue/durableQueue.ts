@@ -1,337 +1,224 @@
-import type { Logger } from 'pino';
-import type { Clock } from '../../model/clock.ts';
-import { durationText } from '../../model/durationText.ts';
+import { setTimeout as pause } from 'node:timers/promises';
 import { firstHeader } from '../../model/http.ts';
-import type { ProductNames } from '../../model/names.ts';
 import { inTime } from '../../model/timeLimit.ts';
 import type { Refusal } from '../../routing/refusal.ts';
-import { QUEUE_SUFFIX } from '../../routing/statementProtocol.ts';
-import type { QueuedQueryRepository } from '../../store/queuedQueryRepository.ts';
 import type { QueuedQueryRow } from '../../store/store.ts';
-import type { Admission, AdmissionWait, QuerySlots, WaitPlace } from '../admission/admission.ts';
+import type { AdmissionWait, WaitPlace } from '../admission/admission.ts';
+import type { DataPlaneParts, QueueOptions } from '../dataPlane.ts';
 import type { Submission } from '../exchanges/queryRecorder.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
-import { CapturedResponse } from './capturedResponse.ts';
-import type { QueuedEnd, QueuedEnds } from './queuedEnds.ts';
-import { type PollResponses, QueuedPolls, type QueuedState } from './queuedPolls.ts';
-import { QueuedIds } from './queuedResponse.ts';
-import type { QueueKey } from './queueKey.ts';
+import { ClientQuery, outcomeForClient, queuedIds, rejections } from './clientQuery.ts';
+import type { QueueResponses } from './queuedRequests.ts';
 import {
+  CapturedResponse,
+  cancellationOf,
   decodeOutcome,
+  decodeSubmission,
+  type EndOfClient,
   encodeOutcome,
+  encodeSubmission,
   nextTargetOf,
+  rejectedQuery,
   type SendSubmission,
   type StoredOutcome,
-  type SubmissionOutcome,
-  sendStored,
-} from './storedOutcome.ts';
-import {
-  cancellationOf,
-  decodeSubmission,
-  encodeSubmission,
-  isStorable,
   type StoredSubmission,
+  sendStored,
   storedSubmission,
 } from './storedSubmission.ts';
 
+/** Maximum number of queries that a replica holds, or has requests for. */
 const MAX_QUERIES = 20_000;
 /** Timeout for storing a query, after which its client is rejected. */
 const PUT_TIMEOUT_MS = 5_000;
 /** Time without a heartbeat after which a replica counts as dead. */
-export const REPLICA_TTL_MS = 15_000;
+const REPLICA_TTL_MS = 15_000;
 /** Time without a poll after which a query is dropped, as in engines. */
-const ABANDONED_AFTER_MS = 300_000;
+export const ABANDONED_AFTER_MS = 300_000;
 /** Time without a poll after which a query is only forwarded when its client polls again: the client may be gone. */
 const SUSPEND_AFTER_MS = 30_000;
-/** Maximum age of the last poll's time in the database. */
+/** Maximum age of the last poll's time in the database, of own queries and of those of other replicas. */
 const TOUCH_AFTER_MS = 60_000;
+const TOUCH_ELSEWHERE_AFTER_MS = 15_000;
 /** Retention of a cluster's response for repeated polls. */
 const RESPONSE_RETENTION_MS = 600_000;
-/** Age of the last poll at which orphaned rows are deleted. */
-const ORPHAN_AFTER_MS = 900_000;
-/** Interval of deletions of old rows. */
-const TIDY_MS = 60_000;
+/** Time after the last held query for which rows are maintained here. */
+const USED_MS = 1_800_000;
+const LOOP_MS = 250;
+const ROUNDS_A_SECOND = 1_000 / LOOP_MS;
+const ROUNDS_A_MINUTE = 60 * ROUNDS_A_SECOND;
+/** Delay of reads of rows that clients ask for, to batch them. */
+const READ_MS = 10;
 const RETRY_MS = 1_000;
-/** Maximum number of times that a query is queued again because no cluster accepted it. */
-const MAX_PUT_BACKS = 5;
-const MAX_REASONS = 50;
 /** Time that the client's response waits for the database; then it is sent from memory, and stored later. */
 const STORE_PATIENCE_MS = 2_000;
 
-export interface DurableQueueDependencies {
-  readonly names: ProductNames;
-  readonly repository: QueuedQueryRepository;
-  readonly key: QueueKey;
-  /** Name of this replica, unique among current and former ones. */
-  readonly replica: string;
-  readonly admission: Admission;
-  readonly send: SendSubmission;
-  readonly followUp: (proxied: ProxiedRequest, engineId: string) => void;
-  readonly responses: PollResponses;
-  /** Stores outcomes of queries that ended in the queue. */
-  readonly ends: Pick<QueuedEnds, 'note'>;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  /** In [0, 1): identifies this replica in ids. */
-  readonly random: number;
-}
+const lostWithReplica = rejections.lost('the gateway replica that sent it ended');
 
-export interface BegunWait {
-  readonly wait: Pick<AdmissionWait, 'atMost' | 'late' | 'noteLate' | 'place'>;
-  /** Settles as `AdmissionWait.begin` does. */
-  readonly turn: Promise<Refusal | null>;
-  readonly giveUp: AbortController;
-  /** Monotonic milliseconds at which its client sent it. */
-  readonly since: number;
-  /** Its slots, or null. */
-  readonly slots: QuerySlots | null;
-}
-
-/** A query of this replica. Times are monotonic milliseconds. */
-interface LocalQuery {
-  readonly id: string;
-  readonly since: number;
-  readonly polls: QueuedPolls;
-  giveUp: AbortController;
-  slots: QuerySlots | null;
-  state: QueuedState;
-  reason: string;
-  /** Time at which an administrator moved it to the front here, by the database's clock; null for never. */
-  movedAt: number | null;
-  deadline: number;
-  late: () => Refusal;
-  /** Records that it was rejected with `late`. */
-  noteLate: (() => void) | undefined;
-  polledAt: number;
-  /** Time at which the database recorded the last poll. */
-  touchedAt: number;
-  stage: 'waiting' | 'submitting' | 'ended';
-  /** True while it waits for its client's poll, not for its turn. */
-  isSuspended: boolean;
-  /** True if its client cancelled it while it was being forwarded. */
-  isCancelled: boolean;
-  putBacks: number;
-  outcome: StoredOutcome | null;
-}
-
-export type EnteredQueue =
-  | { readonly id: string; readonly waitedMs: number; readonly state: QueuedState }
-  | { readonly id: null; readonly refusal: Refusal };
-
-const unavailable: Refusal = {
-  reason: 'queue_unavailable',
-  message:
-    'The query would have to wait, and the database that keeps waiting queries does not answer; send it again in a moment.',
-  queryId: null,
-};
-const full: Refusal = {
-  reason: 'queue_full',
-  message: `This gateway holds ${MAX_QUERIES} waiting queries already; send the query again later.`,
-  queryId: null,
-};
-const killed: Refusal = {
-  reason: 'queue_dropped',
-  message: 'An administrator of the gateway took the query out of the queue.',
-  queryId: null,
-};
-const lostText = (why: string) =>
-  `The query was sent to a cluster, and its answer did not come (${why}). It may have run: look before it is run again.`;
+/** A query of any replica. */
+type AnyQuery = Pick<ClientQuery, 'id' | 'since' | 'hasPlace'>;
 
 /**
- * The queries queued at this replica, each with a row in the database. The row exists before the client knows of the
- * query, is `submitting` before a cluster gets the query, and has the cluster's response before the client gets it. So
- * another replica can continue if this one dies, and nothing runs twice (docs/decisions/0021-durable-queue.md).
+ * The queued queries of a replica: those that it holds, and those that clients ask for here. Their rows are the truth:
+ * one exists before the client knows of the query, is `submitting` before a cluster gets the query, and has the
+ * cluster's response before the client gets it. So another replica can continue if this one dies, and nothing runs twice
+ * (docs/architecture.md#the-queue).
  */
 export class DurableQueue {
-  readonly #dependencies: DurableQueueDependencies;
-  readonly #queries = new Map<string, LocalQuery>();
-  readonly #ids: QueuedIds;
+  readonly #parts: DataPlaneParts;
+  readonly #options: QueueOptions;
+  readonly #responses: QueueResponses;
+  readonly #send: SendSubmission;
+  readonly #followUp: (proxied: ProxiedRequest, engineId: string) => void;
+  readonly #queries = new Map<string, ClientQuery>();
+  /** Ids of queries elsewhere, to be read soon. */
+  readonly #unread = new Set<string>();
+  /** Rows being added, and submissions: a stop waits for them. */
+  readonly #pending = new Set<Promise<unknown>>();
   readonly #sourceHeader: string;
-  readonly #submissions = new Set<Promise<void>>();
+  readonly #newId: () => string;
+  #loop: NodeJS.Timeout | null = null;
+  #reading: NodeJS.Timeout | null = null;
+  #roundAt = 0;
+  #rounds = 0;
+  #isAtWork = false;
+  #stopping = false;
   /** Monotonic end of this replica's registration in the database. */
   #aliveUntil = Number.NEGATIVE_INFINITY;
-  #stopping = false;
-  #isObeying = false;
-  /** Time of the last queued query, and of the next deletion of rows; monotonic milliseconds. */
+  /** Time of the last held query. */
   #usedAt = Number.NEGATIVE_INFINITY;
-  #tidyAt = 0;
 
-  constructor(dependencies: DurableQueueDependencies) {
-    this.#dependencies = dependencies;
-    this.#sourceHeader = dependencies.names.headerKey('Source');
-    this.#ids = new QueuedIds(dependencies.random, QUEUE_SUFFIX);
+  /** @param followUp sends a request about a query to its cluster */
+  constructor(
+    parts: DataPlaneParts,
+    options: QueueOptions,
+    responses: QueueResponses,
+    send: SendSubmission,
+    followUp: (proxied: ProxiedRequest, engineId: string) => void,
+  ) {
+    this.#parts = parts;
+    this.#options = options;
+    this.#responses = responses;
+    this.#send = send;
+    this.#followUp = followUp;
+    this.#sourceHeader = parts.names.headerKey('Source');
+    this.#newId = queuedIds(parts.random(), parts.clock);
   }
 
-  get size(): number {
-    return this.#queries.size;
+  start(): void {
+    this.#loop = setInterval(() => void this.#work(), LOOP_MS).unref();
   }
 
-  /** True if a submission can be stored: its body is complete. */
-  canKeep(submission: Submission): boolean {
-    return isStorable(submission);
-  }
-
-  /** Stores and queues a submission. Never rejects. */
+  /** Stores and queues a submission that waits for its turn. Never rejects. */
   async enter(
     proxied: ProxiedRequest,
     submission: Submission,
-    { wait, turn, giveUp, since, slots }: BegunWait,
-  ): Promise<EnteredQueue> {
-    const { repository, key, clock, logger, replica } = this.#dependencies;
-    const rejection = (refusal: Refusal): EnteredQueue => {
-      giveUp.abort();
-      turn.catch(() => undefined);
-      return { id: null, refusal };
-    };
-    if (this.#queries.size >= MAX_QUERIES) return rejection(full);
-    const id = this.#ids.next(clock.now());
-    const request = key.seal('request', id, encodeSubmission(storedSubmission(proxied, submission)));
-    const query = this.#newQuery(id, since, giveUp, wait, stateOf(submission, wait.place));
-    query.slots = slots;
-    query.reason = reasonOf(query);
+    wait: AdmissionWait,
+    turn: Promise<Refusal | null>,
+    giveUp: AbortController,
+  ): Promise<ClientQuery | Refusal> {
+    const { repository, key, replica } = this.#options;
+    const { decision, user } = submission;
+    if (this.#queries.size >= MAX_QUERIES) return rejections.full;
+    const query = new ClientQuery(this.#newId(), 'waiting', proxied.startedAt, this.#now());
+    const { id } = query;
+    query.decide(decision, wait, wait.slots);
+    query.giveUp = giveUp;
     this.#queries.set(id, query);
+    const request = key.seal('request', id, encodeSubmission(storedSubmission(proxied, submission)));
+    const source = firstHeader(proxied.request.rawHeaders, this.#sourceHeader) ?? null;
+    const row = { id, group: decision.group, user: user.user, source, reason: query.reason, request, replica };
     try {
-      if (!this.#stopping) await this.renew();
-      await inTime(
-        repository.put({
-          id,
-          group: submission.decision.group,
-          user: submission.user.user,
-          source: firstHeader(proxied.request.rawHeaders, this.#sourceHeader) ?? null,
-          reason: query.reason,
-          request,
-          replica: this.#stopping ? '' : replica,
-        }),
-        PUT_TIMEOUT_MS,
+      await this.#track(
+        inTime(
+          this.#renew().then(() => repository.put(row)),
+          PUT_TIMEOUT_MS,
+        ),
       );
     } catch (error) {
       this.#queries.delete(id);
-      logger.warn({ err: error }, 'failed to store queued query');
-      return rejection(unavailable);
+      this.#parts.logger.warn({ err: error }, 'failed to store queued query');
+      return rejections.unavailable;
     }
-    if (this.#stopping) {
-      // Too late to be handed over with the others.
-      this.#release(query);
-      turn.catch(() => undefined);
-      void repository.adopt(id, replica, '').catch(() => undefined);
-    } else {
-      slots?.keepPlace?.(id);
-      this.#follow(query, turn);
-    }
-    return { id, waitedMs: clock.monotonic() - since, state: query.state };
+    wait.slots?.keepPlace?.(id);
+    query.hasPlace = true;
+    if (this.#stopping) this.#leave(query);
+    else this.#follow(query, turn);
+    return query;
   }
 
-  /** State of a locally queued query; null for others. */
+  /** Place of a query that waits here; null for others. */
   placeOf(id: string): WaitPlace | null {
-    const query = this.#queries.get(id);
-    return query?.stage === 'waiting' ? query.state.place : null;
+    return this.#queries.get(id)?.state.place ?? null;
   }
 
-  /** Holds a request for a query of this replica; false for other queries. */
-  poll(proxied: ProxiedRequest, id: string, token: number, holdMs: number): boolean {
-    const query = this.#queries.get(id);
-    if (query === undefined) return false;
-    this.#holdPoll(query, proxied, token, holdMs);
-    return true;
-  }
-
-  /**
-   * Adopts a query of a dead replica, with its position.
-   * @returns false if another replica was first
-   * @throws GatewayError while the database is unavailable
-   */
-  async adopt(row: QueuedQueryRow): Promise<boolean> {
-    const { repository, replica, clock, logger } = this.#dependencies;
-    if (this.#stopping || this.#queries.size >= MAX_QUERIES) return false;
-    if (this.#queries.has(row.id)) return true;
-    await this.renew();
-    if (!(await repository.adopt(row.id, row.replica, replica))) return false;
-    const sealed = await repository.request(row.id, replica);
-    const since = clock.monotonic() - row.waitingMs;
-    const unread: QueuedState = { group: row.group, decidedBy: null, rule: null, place: null };
-    const query = this.#newQuery(row.id, since, new AbortController(), { atMost: 0, late: () => full }, unread);
-    query.movedAt = row.movedAt;
-    this.#queries.set(row.id, query);
-    const stored = this.#opened(row.id, sealed);
-    if (stored === null) {
-      const message =
-        'The query waited at a replica that ended, and what it had to send cannot be read here: set authentication.session.secret to the same value on all replicas. Run the query again.';
-      await this.#end(query, 'waiting', { reason: 'queue_lost', message, queryId: row.id });
-      return true;
+  /** Holds a request for a query until it has an outcome, at most for a time (milliseconds). */
+  poll(proxied: ProxiedRequest, id: string, token: number, holdMs: number): void {
+    const now = this.#now();
+    const query = this.#queries.get(id) ?? new ClientQuery(id, 'elsewhere', null, now);
+    query.polledAt = now;
+    if (query.outcome !== null) {
+      this.#responses.outcome(proxied, id, query.outcome);
+      return;
     }
-    logger.info({ queryId: row.id, from: row.replica, waitedMs: row.waitingMs }, 'adopted queued query');
-    this.#admit(query, stored);
-    return true;
+    if (this.#queries.size >= 2 * MAX_QUERIES && !this.#queries.has(id)) {
+      this.#responses.undecided(proxied, id);
+      return;
+    }
+    this.#queries.set(id, query);
+    const isElsewhere = query.stage === 'elsewhere';
+    const late = () => {
+      query.polledAt = this.#now();
+      if (query.since === null) this.#responses.undecided(proxied, id);
+      else this.respondWaiting(query, proxied, token);
+    };
+    // Of a query elsewhere, only open requests are remembered.
+    const onEnd = () => query.stage === 'elsewhere' && !query.isPolled && this.#queries.delete(id);
+    query.hold(proxied, token, isElsewhere ? Math.max(holdMs, LOOP_MS) : holdMs, late, onEnd);
+    if (!isElsewhere) return;
+    this.#unread.add(id);
+    this.#readSoon();
   }
 
-  /**
-   * Ends a query of a replica that died during its submission: a cluster may have it.
-   * @throws GatewayError while the database is unavailable
-   */
-  async endLost({ id, replica, waitingMs }: QueuedQueryRow): Promise<void> {
-    const { repository, ends } = this.#dependencies;
-    const message = lostText('the gateway replica that sent it ended');
-    const refusal: Refusal = { reason: 'queue_lost', message, queryId: id };
-    const stored = this.#opened(id, await repository.request(id, replica));
-    const answer = this.#sealed(id, { kind: 'refusal', refusal });
-    const isEnded = await repository.end(id, replica, 'submitting', { state: 'failed', engineId: null, answer });
-    if (isEnded) ends.note(id, stored, waitingMs, refusal);
+  respondWaiting(query: ClientQuery, proxied: ProxiedRequest, token: number): void {
+    const now = this.#now();
+    this.#responses.waiting(proxied, query.id, token, now - (query.since ?? now), query.state);
   }
 
   /** Outcome of a query from its row; null if it was deleted. */
   outcomeOf({ id, answer }: QueuedQueryRow): StoredOutcome | null {
-    const bytes = answer === null ? null : this.#dependencies.key.open('answer', id, answer);
+    const bytes = answer === null ? null : this.#options.key.open('answer', id, answer);
     return bytes === null ? null : decodeOutcome(bytes);
   }
 
+  /** The stored submission of a query; null if it has none, or it cannot be read here. Rejects without the database. */
+  async stored(id: string): Promise<StoredSubmission | null> {
+    return this.#opened(id, await this.#options.repository.request(id));
+  }
+
   /**
-   * Removes a query from the queue; cancels a submitted one at its cluster.
-   * @param end its client's response, or the reason for the removal
+   * Takes a query of this replica out of the queue for its client; a submitted one is cancelled at its cluster.
    * @returns false for queries of other replicas
    */
-  drop(id: string, end: QueuedEnd = 'CANCELLED'): boolean {
+  drop(id: string, end: EndOfClient = 'CANCELLED'): boolean {
     const query = this.#queries.get(id);
-    if (query === undefined) return false;
-    if (query.stage === 'submitting') {
-      query.isCancelled = true;
-      return true;
+    if (query === undefined || query.stage === 'elsewhere' || query.stage === 'adopting') return false;
+    if (query.stage === 'submitting') query.isCancelled = true;
+    else if (query.stage === 'waiting') {
+      const respond = (proxied: ProxiedRequest) =>
+        this.#responses.reject(proxied, id, 'unknown_query', `Query ${id} was cancelled.`);
+      query.respondAll(respond);
+      this.#leave(query);
+      void this.#persist(id, () => this.#endRow(query, this.#options.replica, 'cancel', end));
     }
-    if (query.stage === 'ended') return true;
-    if (typeof end !== 'string') {
-      void this.#end(query, 'waiting', end);
-      return true;
-    }
-    this.#release(query);
-    query.polls.respondAll((proxied) =>
-      this.#dependencies.responses.reject(proxied, id, 'unknown_query', `Query ${id} was cancelled.`),
-    );
-    void this.#remove(query, end);
     return true;
   }
 
-  /** Removes a waiting query for its client, whichever replica holds it. */
-  async dropAnywhere({ id, isHeld }: Pick<QueuedQueryRow, 'id' | 'isHeld'>): Promise<void> {
+  /** Takes a query out of the queue for its client, whichever replica holds it. Rejects without the database. */
+  async dropAnywhere(row: QueuedQueryRow): Promise<void> {
+    const { id, replica, isHeld } = row;
     if (this.drop(id)) return;
-    const { repository, admission } = this.#dependencies;
-    if (isHeld) await repository.setCommand(id, 'drop');
-    else if (await repository.remove(id)) admission.endQueued?.(id);
-  }
-
-  async #remove({ id, since }: LocalQuery, end: QueuedEnd): Promise<void> {
-    const { repository, ends, clock } = this.#dependencies;
-    const stored = await this.#readBack(id);
-    const isRemoved = await this.#persist('delete', id, () => repository.remove(id));
-    if (isRemoved === true) ends.note(id, stored, clock.monotonic() - since, end);
-  }
-
-  /** The stored submission of a local query; null if it cannot be read now. Never rejects. */
-  async #readBack(id: string): Promise<StoredSubmission | null> {
-    const { repository, replica } = this.#dependencies;
-    try {
-      return this.#opened(id, await inTime(repository.request(id, replica), STORE_PATIENCE_MS));
-    } catch {
-      return null;
-    }
+    if (isHeld && replica !== this.#options.replica) await this.#options.repository.setCommand(id, 'drop');
+    else await this.#endRow(this.#queryOf(row), replica, 'cancel', 'CANCELLED');
   }
 
   /**
@@ -339,485 +226,375 @@ export class DurableQueue {
    * those of another one. @returns true if there is a place then. Never rejects
    */
   async displace(group: string, by: 'user' | 'source', flow: string): Promise<boolean> {
-    const { repository, ends, logger } = this.#dependencies;
     try {
-      const row = await repository.newestOfMost(group, by, flow);
+      const row = await this.#options.repository.newestOfMost(group, by, flow);
       if (row === null) return false;
-      const { id, replica, waitingMs } = row;
-      const refusal: Refusal = { reason: 'queue_full', message: displacedText(by, group), queryId: id };
-      const stored = this.#opened(id, await repository.request(id, replica));
-      const response = this.#sealed(id, { kind: 'refusal', refusal });
-      if (!(await repository.displace(id, replica, response))) return false;
-      ends.note(id, stored, waitingMs, refusal);
-      this.#dependencies.admission.endQueued?.(id);
-      return true;
+      const rejection = rejections.displaced(by, group);
+      return await this.#endRow(this.#queryOf(row), row.replica, 'reject', rejection, 'displaced');
     } catch (error) {
-      logger.debug({ err: error, group }, 'no queued query displaced');
+      this.#parts.logger.debug({ err: error, group }, 'no queued query displaced');
       return false;
-    }
-  }
-
-  /** Moves a local query to the front of its group. @returns false for queries of other replicas */
-  #moveFirst(id: string, movedAt: number): boolean {
-    const query = this.#queries.get(id);
-    if (query === undefined) return false;
-    if (query.movedAt === movedAt) return true;
-    query.movedAt = movedAt;
-    query.state.place?.moveFirst();
-    this.#dependencies.logger.info({ queryId: id }, 'queued query moved to the front by an administrator');
-    return true;
-  }
-
-  /** Executes requests of administrators and other replicas; called by a timer. Never rejects. */
-  async obey(): Promise<void> {
-    if (this.#stopping || this.#queries.size === 0 || this.#isObeying) return;
-    const { repository, replica, logger } = this.#dependencies;
-    this.#isObeying = true;
-    try {
-      for (const { id, command, movedAt } of await repository.commands(replica)) {
-        if (command === 'displaced') await this.#leaveDisplaced(id);
-        else if (command !== null) this.drop(id, command === 'kill' ? { ...killed, queryId: id } : 'CANCELLED');
-        else if (movedAt !== null) this.#moveFirst(id, movedAt);
-      }
-    } catch (error) {
-      logger.debug({ err: error }, 'failed to read requests for queued queries');
-    } finally {
-      this.#isObeying = false;
-    }
-  }
-
-  /** A query has ended by another replica: its row has the client's response. */
-  async #leaveDisplaced(id: string): Promise<void> {
-    const query = this.#queries.get(id);
-    if (query?.stage === 'waiting') {
-      this.#release(query);
-      this.#respondLater(query);
-    }
-    await this.#dependencies.repository.forgetCommand(id);
-  }
-
-  /** Renews this replica's registration if due. Rejects while the database is unavailable. */
-  async renew(): Promise<void> {
-    const { repository, clock, replica } = this.#dependencies;
-    const now = clock.monotonic();
-    if (this.#aliveUntil - now > REPLICA_TTL_MS / 2) return;
-    await repository.renew(replica, REPLICA_TTL_MS);
-    this.#aliveUntil = now + REPLICA_TTL_MS;
-  }
-
-  /** Maintenance of queued queries; called by a timer. Never rejects. */
-  async maintain(): Promise<void> {
-    if (this.#stopping) return;
-    await this.#tidy();
-    if (this.#queries.size === 0) return;
-    const { repository, clock, logger } = this.#dependencies;
-    const now = clock.monotonic();
-    const silent: string[] = [];
-    const touched: LocalQuery[] = [];
-    const suspended: string[] = [];
-    for (const query of this.#queries.values()) {
-      if (query.stage !== 'waiting') continue;
-      if (query.isSuspended) suspended.push(query.id);
-      if (query.polls.size > 0) query.polledAt = now;
-      if (now >= query.deadline) {
-        query.noteLate?.();
-        void this.#end(query, 'waiting', { ...query.late(), queryId: query.id });
-      } else if (now - query.polledAt >= ABANDONED_AFTER_MS) silent.push(query.id);
-      else if (query.polledAt - query.touchedAt >= TOUCH_AFTER_MS) touched.push(query);
-    }
-    try {
-      await this.renew();
-      if (touched.length > 0) {
-        await repository.touch(touched.map(({ id }) => id));
-        for (const query of touched) query.touchedAt = now;
-        await this.#noteReasons(touched);
-      }
-      for (const id of silent.length === 0 ? [] : await repository.unpolled(silent, ABANDONED_AFTER_MS)) {
-        logger.info({ queryId: id }, 'queued query dropped; not polled for 5 minutes');
-        this.drop(id, 'ABANDONED');
-      }
-      if (suspended.length > 0) await this.#resumePolled(suspended);
-    } catch (error) {
-      logger.debug({ err: error }, 'queue maintenance failed');
-    }
-  }
-
-  /** Writes changed reasons to rows. Queries of a group mostly wait for the same. */
-  async #noteReasons(queries: readonly LocalQuery[]): Promise<void> {
-    const changed = new Map<string, LocalQuery[]>();
-    for (const query of queries) {
-      const reason = reasonOf(query);
-      if (reason === query.reason || query.stage !== 'waiting') continue;
-      const others = changed.get(reason);
-      if (others !== undefined) others.push(query);
-      else if (changed.size < MAX_REASONS) changed.set(reason, [query]);
-    }
-    for (const [reason, those] of changed) {
-      await this.#dependencies.repository.setReason(
-        those.map(({ id }) => id),
-        reason,
-      );
-      for (const query of those) query.reason = reason;
-    }
-  }
-
-  /** Deletes old rows while queries are queued here and for some time afterwards. */
-  async #tidy(): Promise<void> {
-    const { repository, clock, logger } = this.#dependencies;
-    const now = clock.monotonic();
-    if (this.#queries.size > 0) this.#usedAt = now;
-    if (now < this.#tidyAt || now - this.#usedAt > 2 * ORPHAN_AFTER_MS) return;
-    this.#tidyAt = now + TIDY_MS;
-    try {
-      await repository.forgetResponses(RESPONSE_RETENTION_MS);
-      await repository.deleteAbandoned(ORPHAN_AFTER_MS);
-    } catch (error) {
-      logger.debug({ err: error }, 'failed to delete old rows of the queue');
     }
   }
 
   /** Hands queued queries over to other replicas, and waits for pending submissions. Never rejects. */
   async stop(): Promise<void> {
     this.#stopping = true;
-    const { repository, replica, responses, logger, clock } = this.#dependencies;
-    const waiting = [...this.#queries.values()].filter(({ stage }) => stage === 'waiting');
-    for (const query of waiting) {
-      this.#release(query);
-      query.polls.respondAll((proxied, token) =>
-        responses.waiting(proxied, query.id, token, clock.monotonic() - query.since, query.state),
-      );
-    }
-    await Promise.all(this.#submissions);
+    if (this.#loop !== null) clearInterval(this.#loop);
+    const { repository, replica } = this.#options;
+    for (const query of [...this.#queries.values()]) if (query.stage === 'waiting') this.#leave(query);
+    // Requests that are held enter the queue now.
+    await pause(0);
+    while (this.#pending.size > 0) await Promise.allSettled(this.#pending);
     await inTime(repository.handOver(replica), PUT_TIMEOUT_MS).catch((error: unknown) =>
-      logger.warn({ err: error }, 'failed to hand over queued queries; other replicas adopt them within seconds'),
+      this.#parts.logger.warn(
+        { err: error },
+        'failed to hand over queued queries; other replicas adopt them within seconds',
+      ),
     );
   }
 
-  #newQuery(
-    id: string,
-    since: number,
-    giveUp: AbortController,
-    wait: Pick<BegunWait['wait'], 'atMost' | 'late' | 'noteLate'>,
-    state: QueuedState,
-  ): LocalQuery {
-    const now = this.#dependencies.clock.monotonic();
-    return {
-      id,
-      since,
-      polls: new QueuedPolls(),
-      giveUp,
-      slots: null,
-      state,
-      reason: '',
-      movedAt: null,
-      deadline: since + wait.atMost,
-      late: wait.late,
-      noteLate: wait.noteLate,
-      polledAt: now,
-      touchedAt: now,
-      stage: 'waiting',
-      isSuspended: false,
-      isCancelled: false,
-      putBacks: 0,
-      outcome: null,
-    };
+  #readSoon(): void {
+    this.#reading ??= setTimeout(() => {
+      this.#reading = null;
+      void this.#work();
+    }, READ_MS);
   }
 
-  #holdPoll(query: LocalQuery, proxied: ProxiedRequest, token: number, holdMs: number): void {
-    const { responses, clock } = this.#dependencies;
-    query.polledAt = clock.monotonic();
-    if (query.outcome !== null) {
-      responses.outcome(proxied, query.id, query.outcome);
+  /** The loop: reads rows that clients ask for, and maintains those that this replica holds. Never rejects. */
+  async #work(): Promise<void> {
+    const now = this.#parts.clock.monotonic();
+    const isUsed = this.#queries.size > 0 || now - this.#usedAt <= USED_MS;
+    if (this.#isAtWork || !isUsed) return;
+    this.#isAtWork = true;
+    try {
+      await this.#readElsewhere([...this.#unread], false);
+      if (now >= this.#roundAt) {
+        this.#roundAt = now + LOOP_MS / 2;
+        const elsewhere = [...this.#queries.values()].filter(({ stage }) => stage === 'elsewhere');
+        await this.#readElsewhere(
+          elsewhere.map(({ id }) => id),
+          true,
+        );
+        if (!this.#stopping) await this.#maintain();
+      }
+      if (this.#unread.size > 0) this.#readSoon();
+    } catch (error) {
+      this.#parts.logger.debug({ err: error }, 'queue maintenance failed');
+    } finally {
+      this.#isAtWork = false;
+    }
+  }
+
+  /** Reads rows that other replicas hold. @param settledOnly only those that do not wait there any more */
+  async #readElsewhere(ids: readonly string[], settledOnly: boolean): Promise<void> {
+    if (ids.length === 0) return;
+    const rows = new Map((await this.#options.repository.many(ids, settledOnly)).map((row) => [row.id, row]));
+    const learn = async (id: string) => {
+      this.#unread.delete(id);
+      const query = this.#queries.get(id);
+      if (query?.stage === 'elsewhere') await this.#learn(query, rows.get(id) ?? null);
+    };
+    await Promise.all((settledOnly ? [...rows.keys()] : ids).map(learn));
+    const old = [...rows.values()].filter(({ unpolledMs }) => unpolledMs >= TOUCH_ELSEWHERE_AFTER_MS);
+    if (old.length > 0) await this.#options.repository.touch(old.map(({ id }) => id));
+  }
+
+  /** Applies what the row of a query elsewhere states: its client gets the outcome, or it is adopted. */
+  async #learn(query: ClientQuery, row: QueuedQueryRow | null): Promise<void> {
+    const { id } = query;
+    if (row === null) {
+      query.respondAll((proxied) => this.#responses.unknown(proxied, id));
       return;
     }
-    query.polls.hold(proxied, token, holdMs, (late, lateToken) => {
-      query.polledAt = clock.monotonic();
-      responses.waiting(late, query.id, lateToken, query.polledAt - query.since, query.state);
-    });
-    if (query.isSuspended) {
-      this.#wake(query).catch((error: unknown) =>
-        this.#dependencies.logger.debug({ err: error, queryId: query.id }, 'wake-up of queued query deferred'),
-      );
+    query.since = this.#now() - row.waitingMs;
+    query.state = { ...query.state, group: row.group };
+    const isLeft = !row.isHeld || row.replica === this.#options.replica;
+    if (row.state === 'waiting') {
+      if (isLeft) await this.#adopt(query, row);
+    } else if (row.state === 'submitting') {
+      if (isLeft) await this.#endRow(this.#queryOf(row), row.replica, 'fail', lostWithReplica);
+    } else {
+      const outcome = this.outcomeOf(row);
+      query.respondAll((proxied) => {
+        if (outcome === null) this.#responses.unknown(proxied, id);
+        else this.#responses.outcome(proxied, id, outcome);
+      });
     }
+  }
+
+  /** Takes over a query that no replica holds, with its position. */
+  async #adopt(query: ClientQuery, { id, replica: from, movedAt, waitingMs }: QueuedQueryRow): Promise<void> {
+    const { repository, replica } = this.#options;
+    if (this.#stopping || this.#queries.size >= MAX_QUERIES) return;
+    query.stage = 'adopting';
+    try {
+      await this.#renew();
+      const adopted = await repository.apply('adopt', id, from, { replica });
+      // After a stop it is handed over with the others.
+      if (adopted === null || this.#stopping) return;
+      query.stage = 'waiting';
+      query.hasPlace = true;
+      query.movedAt = movedAt;
+      this.#parts.logger.info({ queryId: id, from, waitedMs: waitingMs }, 'adopted queued query');
+      const stored = this.#opened(id, adopted.request);
+      if (stored === null) this.#reject(query, rejections.unreadable);
+      else this.#admit(query, stored);
+    } finally {
+      if (query.stage === 'adopting') query.stage = 'elsewhere';
+      if (query.stage === 'elsewhere' && !query.isPolled) this.#queries.delete(id);
+    }
+  }
+
+  /** Executes commands; ends late and abandoned queries; records polls and reasons of waits; deletes old responses. */
+  async #maintain(): Promise<void> {
+    const { repository, replica } = this.#options;
+    const now = this.#now();
+    const round = this.#rounds++;
+    const own = [...this.#queries.values()].filter(({ stage }) => stage === 'waiting' || stage === 'submitting');
+    if (own.length > 0) {
+      this.#usedAt = now;
+      for (const { id, command, movedAt } of await repository.commands(replica)) {
+        const query = this.#queries.get(id);
+        if (command === 'displaced') await repository.forgetCommand(id);
+        if (query === undefined) continue;
+        // Its row has the client's response.
+        if (command === 'displaced') this.#leave(query);
+        else if (command === 'kill' && query.stage === 'waiting') this.#reject(query, rejections.killed);
+        else if (command !== null) this.drop(id);
+        else if (query.moveFirst(movedAt))
+          this.#parts.logger.info({ queryId: id }, 'queued query moved to the front by an administrator');
+      }
+    }
+    if (round % ROUNDS_A_SECOND !== 0) return;
+    const waiting = own.filter(({ stage }) => stage === 'waiting');
+    for (const query of waiting) {
+      if (query.isPolled) query.polledAt = now;
+      if (now >= query.deadline) this.#reject(query, query.late());
+    }
+    if (own.length > 0) await this.#renew();
+    const polled = waiting.filter(({ polledAt, touchedAt }) => polledAt - touchedAt >= TOUCH_AFTER_MS);
+    // Queries of a group mostly wait for the same.
+    for (const [reason, queries] of Map.groupBy(polled, (query) => query.reason)) {
+      await repository.touch(
+        queries.map(({ id }) => id),
+        reason,
+      );
+      for (const query of queries) query.touchedAt = now;
+    }
+    for (const row of await repository.abandoned(ABANDONED_AFTER_MS)) await this.#dropAbandoned(row, now);
+    if (round % ROUNDS_A_MINUTE === 0) await repository.forgetResponses(RESPONSE_RETENTION_MS);
+  }
+
+  /** Drops a query that no client polls, unless another replica holds it. */
+  async #dropAbandoned(row: QueuedQueryRow, now: number): Promise<void> {
+    const own = this.#queries.get(row.id);
+    const isElsewhere = row.isHeld && row.replica !== this.#options.replica;
+    if (own === undefined ? isElsewhere : now - own.polledAt < ABANDONED_AFTER_MS) return;
+    this.#parts.logger.info({ queryId: row.id }, 'queued query dropped; not polled for 5 minutes');
+    if (!this.drop(row.id, 'ABANDONED')) await this.#endRow(this.#queryOf(row), row.replica, 'cancel', 'ABANDONED');
+  }
+
+  /** Renews this replica's registration if due. Rejects without the database. */
+  async #renew(): Promise<void> {
+    const now = this.#now();
+    if (this.#aliveUntil - now > REPLICA_TTL_MS / 2) return;
+    await this.#options.repository.renew(this.#options.replica, REPLICA_TTL_MS);
+    this.#aliveUntil = now + REPLICA_TTL_MS;
   }
 
   /** Requests admission with the query's position. */
-  #admit(query: LocalQuery, { decision, user, headers }: StoredSubmission): void {
-    const { admission, clock } = this.#dependencies;
-    const waitedMs = clock.monotonic() - query.since;
-    const response = admission.admit({ decision, user, headers, waitedMs, queuedAs: query.id });
-    const place = response.kind === 'wait' ? response.place : undefined;
-    query.state = stateOf({ decision }, place);
-    if (query.movedAt !== null) place?.moveFirst();
+  #admit(query: ClientQuery, { decision, user, headers }: StoredSubmission): void {
+    const waitedMs = this.#now() - (query.since ?? 0);
+    const admitted = this.#parts.admission.admit({ decision, user, headers, waitedMs });
     query.stage = 'waiting';
-    query.slots = response.kind === 'reject' ? null : (response.slots ?? null);
-    if (response.kind === 'reject') void this.#end(query, 'waiting', response.refusal);
-    else if (response.kind === 'now') this.#submit(query);
+    query.decide(decision, admitted.kind === 'wait' ? admitted : null, admitted.slots);
+    if (admitted.kind === 'now') this.#submit(query);
     else {
       query.giveUp = new AbortController();
-      query.deadline = query.since + response.atMost;
-      query.late = response.late;
-      query.noteLate = response.noteLate;
-      this.#follow(query, response.begin(query.giveUp.signal));
+      this.#follow(query, admitted.begin(query.giveUp.signal));
     }
   }
 
   /** Waits for a query's admission. */
-  #follow(query: LocalQuery, turn: Promise<Refusal | null>): void {
-    const { logger } = this.#dependencies;
+  #follow(query: ClientQuery, turn: Promise<Refusal | null>): void {
     const { signal } = query.giveUp;
     turn.then(
-      (refusal) => {
+      (rejection) => {
         if (signal.aborted || query.stage !== 'waiting') return;
-        if (refusal !== null) void this.#end(query, 'waiting', refusal);
-        else if (this.#isUnpolled(query)) void this.#suspend(query);
-        else this.#submit(query);
+        if (rejection !== null) this.#reject(query, rejection);
+        else if (query.isPolled || this.#now() - query.polledAt < SUSPEND_AFTER_MS) this.#submit(query);
+        else this.#suspend(query);
       },
       (error: unknown) => {
         if (signal.aborted) return;
-        logger.error({ err: error, queryId: query.id }, 'queued query failed');
-        const message = 'The gateway failed; its log says why.';
-        void this.#end(query, 'waiting', { reason: 'queue_lost', message, queryId: query.id });
+        this.#parts.logger.error({ err: error, queryId: query.id }, 'queued query failed');
+        this.#reject(query, rejections.failed);
       },
     );
   }
 
-  #isUnpolled({ polls, polledAt }: LocalQuery): boolean {
-    return polls.size === 0 && this.#dependencies.clock.monotonic() - polledAt >= SUSPEND_AFTER_MS;
+  /** Gives a query up that has its turn, as its client may be gone: the replica that the client polls next adopts it. */
+  #suspend(query: ClientQuery): void {
+    const { repository, replica } = this.#options;
+    this.#leave(query);
+    this.#endPlace(query);
+    void this.#persist(query.id, () => repository.apply('adopt', query.id, replica, { replica: '' }));
   }
 
-  /**
-   * Puts an admitted query to sleep, as its client may be gone: others go first. It requests admission again, with its
-   * position, when its client polls it, here or at another replica.
-   */
-  async #suspend(query: LocalQuery): Promise<void> {
-    query.slots?.release();
-    query.slots = null;
-    query.isSuspended = true;
-    await this.#resumePolled([query.id]);
-  }
-
-  /** Wakes queries that were polled at any replica. */
-  async #resumePolled(ids: readonly string[]): Promise<void> {
-    const { repository, logger } = this.#dependencies;
-    try {
-      const silent = new Set(await repository.unpolled(ids, SUSPEND_AFTER_MS));
-      for (const id of ids) {
-        const query = this.#queries.get(id);
-        if (query !== undefined && !silent.has(id)) await this.#wake(query);
-      }
-    } catch (error) {
-      logger.debug({ err: error }, 'check for clients of queued queries deferred');
-    }
-  }
-
-  /** The client of a query polls it again. Rejects while the database is unavailable; then it stays asleep. */
-  async #wake(query: LocalQuery): Promise<void> {
-    const { repository, replica, clock } = this.#dependencies;
-    if (!query.isSuspended) return;
-    query.isSuspended = false;
-    query.polledAt = clock.monotonic();
-    try {
-      const stored = this.#opened(query.id, await repository.request(query.id, replica));
-      if (query.stage !== 'waiting') return;
-      if (stored === null) this.#release(query);
-      else this.#admit(query, stored);
-    } catch (error) {
-      query.isSuspended = true;
-      throw error;
-    }
-  }
-
-  #submit(query: LocalQuery): void {
+  #submit(query: ClientQuery): void {
     query.stage = 'submitting';
-    const submission = this.#submitNow(query).catch((error: unknown) =>
-      this.#dependencies.logger.error({ err: error, queryId: query.id }, 'failed to forward queued query'),
+    this.#endPlace(query);
+    void this.#track(this.#submitNow(query)).catch((error: unknown) =>
+      this.#parts.logger.error({ err: error, queryId: query.id }, 'failed to forward queued query'),
     );
-    this.#submissions.add(submission);
-    void submission.finally(() => this.#submissions.delete(submission));
   }
 
-  async #submitNow(query: LocalQuery): Promise<void> {
-    const { send, repository, replica, clock } = this.#dependencies;
-    const sealed = await this.#begin(query);
-    if (sealed === null) {
-      // Cancelled, or adopted by another replica: its row has the client's response.
-      this.#release(query);
-      this.#respondLater(query);
-      return;
-    }
-    const stored = this.#opened(query.id, sealed);
-    if (stored === null) throw new Error('what was sealed here cannot be opened here');
-    const outcome = await sendStored(send, stored, query, clock.monotonic());
-    if (this.#goesBack(query, outcome)) {
-      query.putBacks++;
-      await pause(RETRY_MS);
-      if (this.#stopping || query.isCancelled) {
-        await repository.putBack(query.id, replica);
-        this.#release(query);
-        if (query.isCancelled && (await repository.remove(query.id))) {
-          this.#dependencies.ends.note(query.id, stored, clock.monotonic() - query.since, 'CANCELLED');
-        }
-      } else if (await repository.putBack(query.id, replica)) this.#admit(query, stored);
-      else this.#release(query);
-      return;
-    }
-    await this.#end(query, 'submitting', outcomeForClient(query.id, outcome), engineIdOf(outcome), stored);
-    if (query.isCancelled && outcome.kind === 'answer') this.#cancelAtCluster(stored, outcome);
-  }
-
-  /** Cancels a submitted query like its client. */
-  #cancelAtCluster(
-    stored: StoredSubmission,
-    { response, engineId }: SubmissionOutcome & { readonly kind: 'answer' },
-  ): void {
-    const next = nextTargetOf({ kind: 'answer', ...response });
-    if (next === null || engineId === null) return;
-    const { followUp, clock } = this.#dependencies;
-    const discarded = new CapturedResponse().asResponse;
-    followUp(cancellationOf(stored, next, discarded, clock.monotonic()), engineId);
-  }
-
-  /** `waiting` becomes `submitting`; null if another replica has the query. Retries until the database responds. */
-  async #begin(query: LocalQuery): Promise<string | null> {
-    const { repository, replica, clock, logger } = this.#dependencies;
-    for (let attempt = 1; ; attempt++) {
-      try {
-        const sealed = await repository.begin(query.id, replica);
-        if (sealed !== null || attempt === 1) return sealed;
-        // The response to an earlier attempt may have been lost: then the row has its result.
-        const row = await repository.get(query.id);
-        return row?.state === 'submitting' && row.replica === replica
-          ? await repository.request(query.id, replica)
-          : null;
-      } catch (error) {
-        logger.warn({ err: error, queryId: query.id }, 'queued query waits for the database');
-        if (this.#stopping || clock.monotonic() >= query.deadline) return null;
-        await pause(RETRY_MS);
-      }
-    }
-  }
-
-  #goesBack(query: LocalQuery, outcome: SubmissionOutcome): boolean {
-    if (this.#dependencies.clock.monotonic() >= query.deadline) return false;
-    if (outcome.kind === 'answer') return outcome.response.status === 503;
-    if (outcome.kind === 'lost') return false;
-    const { reason } = outcome.refusal;
-    if (reason === 'no_cluster') return query.putBacks < MAX_PUT_BACKS;
-    return reason === 'queue_full' || reason === 'pending' || reason === 'overloaded' || reason === 'starting';
-  }
-
-  /** Ends a query in the queue: stores the client's response, then sends it. */
-  async #end(
-    query: LocalQuery,
-    from: 'waiting' | 'submitting',
-    end: Refusal | StoredOutcome,
-    engineId: string | null = null,
-    submitted: StoredSubmission | null = null,
-  ): Promise<void> {
-    const { repository, replica, responses, ends, clock } = this.#dependencies;
+  async #submitNow(query: ClientQuery): Promise<void> {
+    const { repository, replica } = this.#options;
     const { id } = query;
-    const outcome: StoredOutcome = 'kind' in end ? end : { kind: 'refusal', refusal: { ...end, queryId: id } };
-    if (from === 'waiting') {
-      query.giveUp.abort();
-      query.slots?.release();
-    }
-    query.stage = 'ended';
-    const refusal = outcome.kind === 'refusal' ? outcome.refusal : null;
-    const submission = refusal === null ? null : (submitted ?? (await this.#readBack(id)));
-    const answer = this.#sealed(id, outcome);
-    const state = engineId === null ? 'failed' : 'submitted';
-    const stored = this.#persist('end', id, () => repository.end(id, replica, from, { state, engineId, answer }));
-    const isStored = await Promise.race([stored, pause(STORE_PATIENCE_MS).then(() => null)]);
-    if (isStored === false) {
-      // Another replica considered it lost: its client has that response.
-      this.#queries.delete(id);
-      this.#respondLater(query);
+    const isTooLate = () => this.#stopping || this.#now() >= query.deadline;
+    const begun = await this.#persist(id, () => repository.apply('begin', id, replica), isTooLate);
+    if (begun === undefined || begun === null) {
+      // Cancelled, or adopted by another replica: its row has the client's response.
+      this.#leave(query);
       return;
     }
-    if (refusal !== null) ends.note(id, submission, clock.monotonic() - query.since, refusal);
-    query.outcome = outcome;
-    query.polls.respondAll((proxied) => responses.outcome(proxied, id, outcome));
-    await stored;
-    this.#queries.delete(id);
-    query.polls.respondAll((proxied) => responses.outcome(proxied, id, outcome));
-  }
-
-  /**
-   * Writes a change of a row, with retries for some minutes while the database is unavailable; null if it was never
-   * written.
-   */
-  async #persist(what: string, id: string, change: () => Promise<boolean>): Promise<boolean | null> {
-    const { clock, logger } = this.#dependencies;
-    const until = clock.monotonic() + ABANDONED_AFTER_MS;
-    while (clock.monotonic() < until) {
-      try {
-        return await change();
-      } catch (error) {
-        logger.warn({ err: error, queryId: id, what }, 'failed to update queued query in the database');
-        if (this.#stopping) return null;
-        await pause(RETRY_MS);
-      }
+    const stored = this.#opened(id, begun.request);
+    if (stored === null) throw new Error('what was sealed here cannot be opened here');
+    const source = { id, since: query.since ?? 0, slots: query.slots };
+    const outcome = await sendStored(this.#send, stored, source, this.#now());
+    if (!query.goesBack(outcome, this.#now())) {
+      const engineId = outcome.kind === 'answer' ? outcome.engineId : null;
+      await this.#end(query, engineId === null ? 'fail' : 'respond', outcomeForClient(id, outcome), engineId);
+      const target = outcome.kind === 'answer' ? nextTargetOf({ ...outcome.response, kind: 'answer' }) : null;
+      if (!query.isCancelled || target === null || engineId === null) return;
+      const nowhere = new CapturedResponse().asResponse;
+      this.#followUp(cancellationOf(stored, target, nowhere, this.#now()), engineId);
+      return;
     }
-    return null;
+    query.putBacks++;
+    await pause(RETRY_MS, undefined, { ref: false });
+    const isBack = await this.#persist(id, () => repository.apply('putBack', id, replica));
+    if (isBack && !this.#stopping && !query.isCancelled) this.#admit(query, stored);
+    else {
+      this.#leave(query);
+      if (isBack && query.isCancelled)
+        await this.#persist(id, () => this.#endRow(query, replica, 'cancel', 'CANCELLED'));
+    }
   }
 
-  /** Open requests get a "queued" response: the next ones read the row. */
-  #respondLater(query: LocalQuery): void {
-    const { responses, clock } = this.#dependencies;
-    query.polls.respondAll((proxied, token) =>
-      responses.waiting(proxied, query.id, token, clock.monotonic() - query.since, query.state),
-    );
+  /** Ends a query of this replica that waits. */
+  #reject(query: ClientQuery, rejection: Refusal): void {
+    if (query.stage !== 'waiting') return;
+    query.giveUp.abort();
+    query.slots?.release();
+    const outcome: StoredOutcome = { kind: 'refusal', refusal: { ...rejection, queryId: query.id } };
+    void this.#end(query, 'reject', outcome, null);
   }
 
-  #release(query: LocalQuery): void {
+  /** Stores the outcome of a query for its client, then sends it. */
+  async #end(
+    query: ClientQuery,
+    event: 'reject' | 'fail' | 'respond',
+    outcome: StoredOutcome,
+    engineId: string | null,
+  ): Promise<void> {
+    const { repository, replica } = this.#options;
+    const { id } = query;
+    query.stage = 'ended';
+    this.#endPlace(query);
+    const answer = this.#sealed(id, outcome);
+    const storing = this.#persist(id, () => repository.apply(event, id, replica, { engineId, answer }));
+    const isStored = await Promise.race([storing, pause(STORE_PATIENCE_MS, undefined, { ref: false })]);
+    if (isStored === null) {
+      // Another replica considered it lost: its client has that response.
+      this.#leave(query);
+      return;
+    }
+    query.outcome = outcome;
+    query.respondAll((proxied) => this.#responses.outcome(proxied, id, outcome));
+    const ended = await storing;
+    this.#queries.delete(id);
+    query.respondAll((proxied) => this.#responses.outcome(proxied, id, outcome));
+    if (ended && outcome.kind === 'refusal') this.#noteEnd(query, ended.request, outcome.refusal);
+  }
+
+  /** Ends a query of any replica. Rejects without the database. @returns false if it was changed meanwhile */
+  async #endRow(
+    query: AnyQuery,
+    holder: string,
+    event: 'reject' | 'fail' | 'cancel',
+    end: Refusal | EndOfClient,
+    command: QueuedQueryRow['command'] = null,
+  ): Promise<boolean> {
+    const { id } = query;
+    const answer =
+      typeof end === 'string' ? null : this.#sealed(id, { kind: 'refusal', refusal: { ...end, queryId: id } });
+    const ended = await this.#options.repository.apply(event, id, holder, { answer, command });
+    if (ended === null) return false;
+    this.#endPlace(query);
+    this.#noteEnd(query, ended.request, end);
+    return true;
+  }
+
+  /** Records the end of a query in the history. */
+  #noteEnd({ id, since }: AnyQuery, request: string | null, end: Refusal | EndOfClient): void {
+    const stored = this.#opened(id, request);
+    const now = this.#now();
+    const rejected = stored === null ? null : rejectedQuery(id, stored, this.#sourceHeader, now - (since ?? now), end);
+    if (rejected !== null) this.#parts.outcomes.reject(rejected);
+  }
+
+  /** Gives the place of a query in the counters of the queue to others. */
+  #endPlace(query: AnyQuery): void {
+    if (query.hasPlace) this.#parts.admission.endQueued?.(query.id);
+    query.hasPlace = false;
+  }
+
+  /** Forgets a query that this replica does not hold any more: its client asks again, and gets what the row states. */
+  #leave(query: ClientQuery): void {
     query.stage = 'ended';
     query.giveUp.abort();
     query.slots?.release();
     this.#queries.delete(query.id);
+    query.respondAll((proxied, token) => this.respondWaiting(query, proxied, token));
+  }
+
+  /** Changes a row, with retries for some minutes without the database; undefined if it was never changed. */
+  async #persist<T>(id: string, change: () => Promise<T>, isTooLate = () => this.#stopping): Promise<T | undefined> {
+    const until = this.#now() + ABANDONED_AFTER_MS;
+    while (this.#now() < until) {
+      try {
+        return await change();
+      } catch (error) {
+        this.#parts.logger.warn({ err: error, queryId: id }, 'failed to update queued query in the database');
+        if (isTooLate()) return undefined;
+        await pause(RETRY_MS, undefined, { ref: false });
+      }
+    }
+    return undefined;
+  }
+
+  #track<T>(work: Promise<T>): Promise<T> {
+    this.#pending.add(work);
+    return work.finally(() => this.#pending.delete(work));
+  }
+
+  #queryOf({ id, waitingMs, state }: QueuedQueryRow): AnyQuery {
+    return { id, since: this.#now() - waitingMs, hasPlace: state === 'waiting' };
+  }
+
+  #now(): number {
+    return this.#parts.clock.monotonic();
   }
 
   #sealed(id: string, outcome: StoredOutcome): string {
-    return this.#dependencies.key.seal('answer', id, encodeOutcome(outcome));
+    return this.#options.key.seal('answer', id, encodeOutcome(outcome));
   }
 
   #opened(id: string, sealed: string | null): StoredSubmission | null {
-    const bytes = sealed === null ? null : this.#dependencies.key.open('request', id, sealed);
+    const bytes = sealed === null ? null : this.#options.key.open('request', id, sealed);
     return bytes === null ? null : decodeSubmission(bytes);
   }
-}
-
-const displacedText = (by: string, group: string) =>
-  `The queue of routing group ${group} is full (queue.maxQueuedQueries), and this ${by} has most of it: its newest query gave its place to another ${by}. Send it again later.`;
-
-function stateOf({ decision }: Pick<Submission, 'decision'>, place: WaitPlace | undefined): QueuedState {
-  const { group, decidedBy, rule } = decision;
-  return { group, decidedBy, rule, place: place ?? null };
-}
-
-function reasonOf({ state: { group, place } }: Pick<LocalQuery, 'state'>): string {
-  return place?.why() ?? `group ${group}`;
-}
-
-function outcomeForClient(id: string, outcome: SubmissionOutcome): StoredOutcome {
-  switch (outcome.kind) {
-    case 'answer':
-      return { kind: 'answer', ...outcome.response };
-    case 'rejected':
-      return { kind: 'refusal', refusal: { ...outcome.refusal, queryId: id } };
-    default:
-      return { kind: 'refusal', refusal: { reason: 'queue_lost', message: lostText(outcome.why), queryId: id } };
-  }
-}
-
-function engineIdOf(outcome: SubmissionOutcome): string | null {
-  return outcome.kind === 'answer' ? outcome.engineId : null;
-}
-
-export const abandonedText = durationText(ABANDONED_AFTER_MS);
-
-function pause(milliseconds: number): Promise<void> {
-  return new Promise((resolve) => {
-    setTimeout(resolve, milliseconds).unref();
-  });
 }

@@ -1,12 +1,17 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { isHeader } from '../../model/http.ts';
+import { Writable } from 'node:stream';
+import { firstHeader, isHeader } from '../../model/http.ts';
 import type { RequestUser } from '../../model/requestUser.ts';
 import type { GroupDecision } from '../../routing/groupRouter.ts';
+import { type Refusal, type RefusalReason, refusalError } from '../../routing/refusal.ts';
 import { splitTarget, targetText } from '../../routing/statementProtocol.ts';
 import type { DecisionTrace } from '../../rules/decision.ts';
 import type { QuerySlots } from '../admission/admission.ts';
-import type { Submission } from '../exchanges/queryRecorder.ts';
+import { decisionText, queryGroups, type Submission } from '../exchanges/queryRecorder.ts';
+import type { GatewayResponses } from '../exchanges/responses.ts';
+import { findId } from '../exchanges/responseWatch.ts';
+import type { RejectedQuery } from '../outcomes/queryOutcomes.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 
 /** Maximum size of a queued body, bytes; a longer one is not buffered completely. */
@@ -155,4 +160,204 @@ export function cancellationOf(
   }
   const request = requestOf({ ...stored, headers: withoutBody, rawTarget: targetText(target) }, response, startedAt);
   return { ...request, method: 'DELETE', kind: 'follow_up' };
+}
+
+/** Maximum size of a first response: those of engines have some hundred bytes, as results follow later. */
+const MAX_RESPONSE_BYTES = 1_048_576;
+
+export interface StoredResponse {
+  readonly status: number;
+  readonly headers: readonly string[];
+  readonly body: Buffer;
+}
+
+const ofConnection: ReadonlySet<string> = new Set(['content-length', 'transfer-encoding', 'connection', 'keep-alive']);
+
+/** Captures a cluster's response to a submission without a connected client. */
+export class CapturedResponse extends Writable {
+  statusCode = 200;
+  statusMessage = '';
+  headersSent = false;
+  readonly socket = null;
+  readonly req = { httpVersionMajor: 1 };
+  #lines: readonly string[] = [];
+  #chunks: Buffer[] = [];
+  #size = 0;
+
+  /** Typed as the response that exchanges write to: they only use members that exist here. */
+  get asResponse(): ServerResponse {
+    return this as unknown as ServerResponse;
+  }
+
+  /** The captured response; null if it is incomplete, or too large. */
+  get content(): StoredResponse | null {
+    if (!this.writableFinished || this.#size > MAX_RESPONSE_BYTES) return null;
+    const headers: string[] = [];
+    for (let index = 0; index + 1 < this.#lines.length; index += 2) {
+      const name = this.#lines[index] as string;
+      if (!ofConnection.has(name.toLowerCase())) headers.push(name, this.#lines[index + 1] as string);
+    }
+    return { status: this.statusCode, headers, body: Buffer.concat(this.#chunks) };
+  }
+
+  writeHead(status: number, second: string | readonly string[], third?: readonly string[]): this {
+    this.statusCode = status;
+    this.#lines = typeof second === 'string' ? (third ?? []) : second;
+    this.headersSent = true;
+    return this;
+  }
+
+  /** Trailers belong to results, which a first response does not have. */
+  addTrailers(): void {}
+
+  getHeaderNames(): readonly string[] {
+    return [];
+  }
+
+  override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
+    this.headersSent = true;
+    this.#size += chunk.length;
+    if (this.#size > MAX_RESPONSE_BYTES) {
+      this.#chunks = [];
+      this.destroy();
+    } else {
+      // The buffer may be lent: it is reused for the next read.
+      this.#chunks.push(Buffer.from(chunk));
+    }
+    done();
+  }
+}
+
+/** The final response for the client of a queued query. */
+export type StoredOutcome =
+  | ({ readonly kind: 'answer' } & StoredResponse)
+  | { readonly kind: 'refusal'; readonly refusal: Refusal };
+
+export type SubmissionOutcome =
+  /** @property engineId the query's id at its cluster; null if the response has none */
+  | { readonly kind: 'answer'; readonly response: StoredResponse; readonly engineId: string | null }
+  | { readonly kind: 'rejected'; readonly refusal: Refusal }
+  /** A cluster received it without a response: it may run. */
+  | { readonly kind: 'lost'; readonly why: string };
+
+export type SendSubmission = (proxied: ProxiedRequest, submission: Submission, responses: GatewayResponses) => void;
+
+/**
+ * Forwards a stored submission and captures the response, with or without a waiting client.
+ * @param query its id in the queue, monotonic milliseconds of its arrival, and its slots
+ * @param now monotonic milliseconds
+ */
+export function sendStored(
+  send: SendSubmission,
+  stored: StoredSubmission,
+  { id, since, slots }: { readonly id: string; readonly since: number; readonly slots: QuerySlots | null },
+  now: number,
+): Promise<SubmissionOutcome> {
+  const response = new CapturedResponse();
+  const { promise, resolve } = Promise.withResolvers<SubmissionOutcome>();
+  const responses: GatewayResponses = {
+    reject: (_proxied, refusal) => {
+      resolve({ kind: 'rejected', refusal });
+      response.end();
+    },
+    failure: (_proxied, error) => {
+      resolve({ kind: 'lost', why: error.message });
+      response.end();
+    },
+    noteEnd: () => undefined,
+  };
+  response.on('close', () => {
+    const { content } = response;
+    if (content === null) resolve({ kind: 'lost', why: 'its answer broke off, or is larger than 1 MB' });
+    else resolve({ kind: 'answer', response: content, engineId: engineIdOf(content) });
+  });
+  response.on('error', () => undefined);
+  send(requestOf(stored, response.asResponse, since), submissionOf(stored, id, now - since, slots), responses);
+  return promise;
+}
+
+function engineIdOf({ status, body }: StoredResponse): string | null {
+  if (status !== 200) return null;
+  const match = findId(body.toString('latin1'));
+  return typeof match === 'string' ? null : match.id;
+}
+
+export function encodeOutcome(outcome: StoredOutcome): Buffer {
+  const plain = outcome.kind === 'answer' ? { ...outcome, body: outcome.body.toString('base64') } : outcome;
+  return Buffer.from(JSON.stringify(plain));
+}
+
+/** @throws SyntaxError for bytes that `encodeOutcome` did not create: a defect, as they were sealed */
+export function decodeOutcome(bytes: Buffer): StoredOutcome {
+  const plain = JSON.parse(bytes.toString()) as
+    | { kind: 'answer'; status: number; headers: readonly string[]; body: string }
+    | { kind: 'refusal'; refusal: Refusal };
+  return plain.kind === 'answer' ? { ...plain, body: Buffer.from(plain.body, 'base64') } : plain;
+}
+
+/** Path and query string of the `nextUri` of an engine's response, or null. */
+export function nextTargetOf(outcome: StoredOutcome | null): ProxiedRequest['target'] | null {
+  if (outcome === null || outcome.kind !== 'answer') return null;
+  try {
+    const { nextUri } = JSON.parse(outcome.body.toString('utf8')) as { nextUri?: unknown };
+    if (typeof nextUri !== 'string') return null;
+    const { pathname, search } = new URL(nextUri);
+    return { path: pathname, query: search === '' ? null : search.slice(1) };
+  } catch {
+    return null;
+  }
+}
+
+/** End of a queued query by its client. */
+export type EndOfClient = 'CANCELLED' | 'ABANDONED';
+
+/** Errors of the engines' protocol for actions of clients. */
+const clientErrors: Readonly<Record<EndOfClient, RejectedQuery['error']>> = {
+  CANCELLED: { name: 'USER_CANCELED', type: 'USER_ERROR', code: 3, message: 'Query was canceled' },
+  ABANDONED: {
+    ...{ name: 'ABANDONED_QUERY', type: 'USER_ERROR', code: 2 },
+    message: 'The client stopped asking for the query, which waited in the queue of the gateway.',
+  },
+};
+
+const stateOfReason: Partial<Record<RefusalReason, RejectedQuery['state']>> = {
+  queue_dropped: 'CANCELLED',
+  queue_lost: 'LOST',
+};
+
+/**
+ * The outcome of a query that ended in the queue, under its client's id, for the history; null if it gets none.
+ * @param waitedMs duration of the wait, milliseconds
+ */
+export function rejectedQuery(
+  id: string,
+  { user, decision, headers, body }: StoredSubmission,
+  sourceHeader: string,
+  waitedMs: number,
+  end: Refusal | EndOfClient,
+): RejectedQuery | null {
+  const isOfClient = typeof end === 'string';
+  const error = isOfClient ? clientErrors[end] : refusalError(end.reason);
+  if (error === null) return null;
+  return {
+    queryId: id,
+    state: isOfClient ? end : (stateOfReason[end.reason] ?? 'REFUSED'),
+    facts: {
+      cluster: null,
+      routingGroup: decision.group,
+      user: user.user,
+      source: firstHeader(headers, sourceHeader) ?? null,
+      rule: decision.rule,
+      gatewayQueuedMillis: Math.round(waitedMs),
+      ...(user.membership && queryGroups(user.membership)),
+    },
+    queryText: body.toString('utf8'),
+    decision: decisionText(decision, {
+      ...{ cluster: '', fallback: false, steps: null, attempts: null, queuedAs: id },
+      ...(isOfClient ? {} : { refused: end.reason }),
+      membership: user.membership,
+      mapping: user.mapping,
+    }),
+    error: isOfClient ? clientErrors[end] : { ...error, message: end.message },
+  };
 }

@@ -10,7 +10,7 @@ import type { ClusterEntry } from '../../routing/routingTable.ts';
 import { isPlausible, isQueuedId, transactionIdOf } from '../../routing/statementProtocol.ts';
 import type { FailedAttempt, StoredChoice } from '../../routing/storedDecision.ts';
 import type { AdmissionWait } from '../admission/admission.ts';
-import { type HandOver, WaitingRequests } from '../admission/waitingRequests.ts';
+import { WaitingRequests } from '../admission/waitingRequests.ts';
 import { noMemoryForBody } from '../bodies/requestBodies.ts';
 import type { DataPlaneParts, ExchangeParts, QueueParts } from '../dataPlane.ts';
 import {
@@ -49,6 +49,8 @@ import {
   requestTo,
   type Target,
 } from '../proxiedRequest.ts';
+import { ClientQuery } from '../queue/clientQuery.ts';
+import { isStorable } from '../queue/storedSubmission.ts';
 import { isOwnFault, isReset } from '../upstreams/upstreams.ts';
 
 /** Least size up to which submissions are buffered (docs/protocol.md#safe-retry). */
@@ -82,7 +84,7 @@ export class Submissions {
    */
   rejectAll(): void {
     this.#stopping = true;
-    this.#waiting.endAll(stopping);
+    this.#waiting.endAll();
   }
 
   /** Takes a new query. */
@@ -175,8 +177,8 @@ export class Submissions {
     let statement = submission;
     let queryId = killed;
     if (killed !== null && isQueuedId(killed) && this.#queue !== null) {
-      const { responses: queueResponses, kills } = this.#queue;
-      const result = await kills.kill(proxied, submission.body, submission.user.user, killed);
+      const { responses: queueResponses, requests } = this.#queue;
+      const result = await requests.kill(proxied, submission.body, submission.user.user, killed);
       if (response.destroyed) return;
       if (result.kind === 'rejected') responses.reject(proxied, result.refusal);
       else if (result.kind === 'killed') queueResponses.killed(proxied, killed);
@@ -225,12 +227,11 @@ export class Submissions {
     const { rawHeaders: headers } = proxied.request;
     const bytes = submission.body.bytes.length;
     const admitted = this.#parts.admission.admit({ decision, user, headers, bytes });
-    const slots = admitted.kind === 'reject' ? null : (admitted.slots ?? null);
+    const slots = admitted.slots ?? null;
     // From here on its end gives the slots back, also while it waits.
     const exchange = this.#exchange(proxied, slots === null ? submission : { ...submission, slots });
     if (admitted.kind === 'now') exchange.start();
-    else if (admitted.kind === 'reject') exchange.reject(admitted.refusal);
-    else this.#wait(proxied, submission, exchange, admitted);
+    else void this.#parts.responses.guard(proxied, () => this.#wait(proxied, submission, exchange, admitted));
   }
 
   /** Re-queues a submission after every eligible cluster turned out to be full. It keeps its position. */
@@ -245,47 +246,49 @@ export class Submissions {
     const { rawHeaders: headers } = proxied.request;
     const waitedMs = Math.max(1, clock.monotonic() - proxied.startedAt);
     const admitted = admission.admit({ decision, user, headers, waitedMs, excluded });
-    if (admitted.kind === 'reject') {
-      exchange.reject(admitted.refusal);
-      return;
-    }
     exchange.submission = { ...exchange.submission, slots: admitted.slots ?? null };
     if (admitted.kind === 'now') exchange.start();
-    else this.#wait(proxied, { ...submission, slots: null }, exchange, admitted);
+    else
+      void this.#parts.responses.guard(proxied, () =>
+        this.#wait(proxied, { ...submission, slots: null }, exchange, admitted),
+      );
   }
 
-  /** Holds a submission until its turn, and lets it wait in the queue when that takes long. */
-  #wait(proxied: ProxiedRequest, submission: Submission, exchange: SubmissionExchange, wait: AdmissionWait): void {
+  /** Holds a submission until its turn, and queues it if that takes long. */
+  async #wait(
+    proxied: ProxiedRequest,
+    submission: Submission,
+    exchange: SubmissionExchange,
+    wait: AdmissionWait,
+  ): Promise<void> {
+    const { response } = proxied;
     proxied.trace?.step('admission');
-    const { responses } = this.#parts;
-    const queue = this.#queue;
-    const handOver: HandOver | null =
-      queue?.queue.canKeep(submission) === true
-        ? {
-            after: wait.hold ?? DEFAULT_QUEUE.holdMs,
-            take: (turn, giveUp) =>
-              void responses.guard(proxied, async () => {
-                const begun = { wait, turn, giveUp, since: proxied.startedAt, slots: wait.slots ?? null };
-                const entered = await queue.queue.enter(proxied, submission, begun);
-                // A client that is gone will never ask for it.
-                if (proxied.response.destroyed) {
-                  if (entered.id !== null) queue.queue.drop(entered.id);
-                } else if (entered.id !== null) {
-                  exchange.noteQueued(entered.id);
-                  queue.responses.waiting(proxied, entered.id, 0, entered.waitedMs, entered.state);
-                  // It cannot be kept there.
-                } else if (entered.refusal.reason === 'queue_unavailable' && wait.whenNotStored?.() === null)
-                  exchange.start();
-                else exchange.reject(entered.refusal);
-              }),
-          }
-        : null;
-    void responses.guard(proxied, async () => {
-      const refusal = await this.#waiting.hold(proxied.response, wait, handOver);
-      if (proxied.response.destroyed) return;
-      if (refusal === null) exchange.start();
-      else exchange.reject(refusal);
-    });
+    const queue = isStorable(submission) ? (this.#queue?.queue ?? null) : null;
+    const holdMs = wait.hold ?? DEFAULT_QUEUE.holdMs;
+    const isHeldShortly = queue !== null && holdMs < wait.atMost;
+    const giveUp = new AbortController();
+    const turn = wait.begin(giveUp.signal);
+    let end = await this.#waiting.hold(response, turn, isHeldShortly ? holdMs : wait.atMost, wait.hasToWait);
+    if (queue !== null && (end === 'stopped' || (end === 'late' && isHeldShortly))) {
+      const entered = await queue.enter(proxied, submission, wait, turn, giveUp);
+      if (entered instanceof ClientQuery) {
+        // A client that is gone will never ask for it.
+        if (response.destroyed) queue.drop(entered.id);
+        else {
+          exchange.noteQueued(entered.id);
+          queue.respondWaiting(entered, proxied, 0);
+        }
+        return;
+      }
+      end = entered;
+    }
+    if (end !== null) giveUp.abort();
+    if (end === 'left' || response.destroyed) return;
+    if (end === 'late') end = wait.late();
+    else if (end === 'stopped') end = stopping;
+    else if (end?.reason === 'queue_unavailable') end = wait.whenNotStored?.() === null ? null : end;
+    if (end === null) exchange.start();
+    else exchange.reject(end);
   }
 
   #exchange(proxied: ProxiedRequest, submission: Submission): SubmissionExchange {

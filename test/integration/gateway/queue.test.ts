@@ -271,7 +271,7 @@ describe('a query that waits and whose client does not ask for it', () => {
   const clock = { now: () => Date.now() + ahead, monotonic: () => performance.now() + ahead };
   const pass = async (milliseconds: number) => {
     ahead += milliseconds;
-    await store.database.knex('eg_queued_queries').decrement('polled_at', milliseconds);
+    await store.database.knex('eg_queued_queries').decrement({ created: milliseconds, polled_at: milliseconds });
   };
 
   test('gives its turn up after half a minute, until its client asks', async () => {
@@ -422,7 +422,7 @@ describe('two replicas', () => {
     const { gateway, engine, at } = await pair();
     const first = await submit(gateway.url, 'SELECT 1');
     const holder = `replica${replicas - 1}`;
-    await store.queuedQueries.begin(first.id, holder);
+    await store.queuedQueries.apply('begin', first.id, holder);
     await store.queuedQueries.renew(holder, -1);
     const { error } = await followToEnd(await follow(at(first.nextUri)));
     expect(error?.message).toContain('may have run');

@@ -11,17 +11,7 @@ import { GatewayError } from '../../../src/model/errors.ts';
 import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
 import { databases, type TestDatabase } from '../../support/databases.ts';
 import { until } from '../../support/gateway.ts';
-
-/** mulberry32 */
-function randomFrom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
+import { randomOf } from '../../support/groupCases.ts';
 
 const logger = pino({ level: 'silent' });
 const limits: Readonly<Record<string, number>> = { 'cluster:a': 3, 'cluster:b': 2, 'group:g': 4, 'limit:l:ann': 1 };
@@ -95,7 +85,7 @@ for (const family of databases) {
     };
 
     it.each(Array.from({ length: HISTORIES }, (_, seed) => seed))('never exceed a limit, history %i', async (seed) => {
-      const random = randomFrom(seed + 1);
+      const random = randomOf(seed + 1);
       const pick = <T>(values: readonly T[]): T => values[Math.floor(random() * values.length)] as T;
       failing = () => random() < 0.04;
       const alive = [replica(), replica(), replica()];
