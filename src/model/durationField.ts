@@ -10,8 +10,11 @@ export interface DurationBounds {
   readonly example?: string;
 }
 
-/** Bounds of the times of health checks, in the configuration and in resources: shorter ones would be attacks, longer ones no checks. */
-export const checkTimes = { interval: { least: '1s', most: '24h' }, timeout: { least: '10ms', most: '10m' } } as const;
+/** Bounds of the times of health checks, in the configuration and in resources. */
+export const checkTimes = {
+  interval: { least: '100ms', most: '24h' },
+  timeout: { least: '10ms', most: '10m' },
+} as const;
 
 /** A number and `ms`, `s`, `m` or `h`; valid in RE2 too, as the API server compiles it. */
 export const DURATION_FORM = '^[0-9]{1,9}([.][0-9]{1,9})?(ms|s|m|h)$';

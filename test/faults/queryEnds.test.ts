@@ -52,7 +52,7 @@ describe.skipIf(!hasFaketime() || !postgresql.available())('ends of queries that
             resources: { source: 'directory', directory: folder },
             dataStore,
             queryHistory: { spillDirectory: join(folder, name) },
-            monitor: { taskDelay: '1s' },
+            monitor: { taskDelay: '500ms' },
           },
           faketimeEnvironment(join(folder, 'offset')),
         ),

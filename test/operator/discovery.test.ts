@@ -381,7 +381,7 @@ describe.skipIf(!controlPlaneAvailable)('clusters that are made of Services, on 
         resources: { source: 'kubernetes', kubeconfig: rig.kubeconfig },
         dataStore: { jdbcUrl: rig.jdbcUrl },
         queryHistory: { spillDirectory: folder },
-        monitor: { taskDelay: '1s' },
+        monitor: { taskDelay: '500ms' },
       },
       { NODE_OPTIONS: `--import=${resolve('test/support/serviceNames.ts')}` },
     );

@@ -35,7 +35,7 @@ describe.skipIf(!controlPlaneAvailable)('kubectl engine-gateway', () => {
       resources: { source: 'kubernetes', kubeconfig: rig.kubeconfig },
       dataStore: { jdbcUrl: rig.jdbcUrl },
       queryHistory: { spillDirectory: folder },
-      monitor: { taskDelay: '1s' },
+      monitor: { taskDelay: '500ms' },
       requestAnalyzerConfig: { analyzeRequest: true },
       server: { address: '0.0.0.0' },
       authentication: {

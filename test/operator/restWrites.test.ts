@@ -47,7 +47,7 @@ describe.skipIf(!controlPlaneAvailable)('writes by REST on a real API server', (
       resources: { source: 'kubernetes', kubeconfig: rig.kubeconfig },
       dataStore: { jdbcUrl: rig.jdbcUrl },
       queryHistory: { spillDirectory: folder },
-      monitor: { taskDelay: '1s' },
+      monitor: { taskDelay: '500ms' },
       authentication: {
         form: { selfSignKeyPair: { privateKeyRsa: keys.privateKeyRsa, publicKeyRsa: keys.publicKeyRsa } },
       },

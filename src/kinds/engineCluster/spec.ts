@@ -71,7 +71,11 @@ export const HealthCheck = closedObject(
     ),
     path: optionalText('Path asked, where the type asks a path of its own.', { pattern: '^/', maxLength: 256 }),
     interval: Type.Optional(
-      durationField('interval', checkTimes.interval, 'Time between checks, 1s to 24h; monitor.taskDelay by default.'),
+      durationField(
+        'interval',
+        checkTimes.interval,
+        'Time between checks, 100ms to 24h; monitor.taskDelay by default.',
+      ),
     ),
     timeout: Type.Optional(
       durationField(

@@ -20,7 +20,7 @@ beforeAll(async () => {
   // Two clusters of one URL: only the decision knows which of them a query went to.
   const clusters = [cluster('first', 'adhoc'), cluster('second', 'etl'), cluster('resting', 'etl', { active: false })];
   await writeFile(world.path('clusters.yaml'), clusters.join('---\n'));
-  gateway = await world.startReady({ monitor: { taskDelay: '1s' } });
+  gateway = await world.startReady({ monitor: { taskDelay: '500ms' } });
 });
 
 const read = async (path: string) => (await fetch(`${gateway.url}${path}`)).json() as Promise<Record<string, never>>;

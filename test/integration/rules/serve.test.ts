@@ -26,7 +26,7 @@ beforeEach(async () => {
 const start = (more: Readonly<Record<string, unknown>> = {}): Promise<GatewayProcess> =>
   world.startReady({
     resources: { source: 'directory', directory: manifests },
-    monitor: { taskDelay: '1s' },
+    monitor: { taskDelay: '500ms' },
     routing: { defaultRoutingGroup: 'a', explainHeader: true },
     requestAnalyzerConfig: { analyzeRequest: true },
     routingRules: { rulesConfigPath: rulesPath, rulesRefreshPeriod: '1h' },

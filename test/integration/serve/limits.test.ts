@@ -187,7 +187,11 @@ describe('queries of a group whose cluster sleeps', () => {
       manifest('RoutingGroup', 'spilling', { ...waiting, queue, fallbacks: ['adhoc'] }),
     );
     const routing = { defaultRoutingGroup: 'night' };
-    ({ url } = await own.startReady({ authentication: 'none', routing, monitor: { taskDelay: '1s' } }, {}, asProcess));
+    ({ url } = await own.startReady(
+      { authentication: 'none', routing, monitor: { taskDelay: '500ms' } },
+      {},
+      asProcess,
+    ));
   });
 
   test('wait for it and run when it wakes; beyond maxQueuedQueries and after maxWait they are refused, a fallback serves', async () => {

@@ -55,7 +55,7 @@ beforeAll(async () => {
     ...Object.entries(rules).map(([name, spec]) => manifest('RoutingRule', name, spec)),
   );
   gateway = await world.startReady({
-    monitor: { taskDelay: '1s' },
+    monitor: { taskDelay: '500ms' },
     requestAnalyzerConfig: { analyzeRequest: true },
     routingRules: { onRuleError: 'reject' },
     authentication: { form: { selfSignKeyPair: sessionKeyPaths() } },

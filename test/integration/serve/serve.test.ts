@@ -48,7 +48,7 @@ describe('the gateway as a process', () => {
     await writeFile(world.path('clusters.yaml'), engines.map(({ name, url }) => manifest(name, url)).join('---\n'));
   });
 
-  const config = (more: Readonly<Record<string, unknown>> = {}) => ({ monitor: { taskDelay: '1s' }, ...more });
+  const config = (more: Readonly<Record<string, unknown>> = {}) => ({ monitor: { taskDelay: '500ms' }, ...more });
   const start = (more: Readonly<Record<string, unknown>> = {}) => world.startReady(config(more), {}, asProcess);
 
   test('calls with a content type and without a body are answered (RFC 9112 §6.3)', async () => {
