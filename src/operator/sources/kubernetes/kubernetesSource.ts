@@ -285,9 +285,9 @@ export class KubernetesSource extends ResourceSource {
       if (kubeCode(error) === 404 || kubeCode(error) === 409) throw new VersionConflict(key);
       if (!isUnavailable(error)) throw writeError(error, key);
       const rejection = unavailable(error);
-      // The others that wait would be rejected as well.
+      // The others that wait would be rejected as well; missing rights concern one kind in one namespace.
       const until = this.#clock.monotonic() + (rejection.retryAfterSeconds ?? 0) * 1_000;
-      this.#statusPause = { until, rejection };
+      if (kubeCode(error) !== 403) this.#statusPause = { until, rejection };
       throw rejection;
     }
   }
