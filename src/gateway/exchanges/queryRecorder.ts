@@ -262,8 +262,9 @@ export class QueryRecorder {
       source: this.#sourceOf(proxied) ?? null,
       rule: decision.rule,
       gatewayQueuedMillis:
-        waitedMs ??
-        (waitNote({ slots }) === null ? null : Math.round(this.#parts.clock.monotonic() - proxied.startedAt)),
+        waitedMs === undefined && waitNote({ slots }) === null
+          ? null
+          : Math.round(waitedMs ?? this.#parts.clock.monotonic() - proxied.startedAt),
       ...(user.membership && queryGroups(user.membership)),
     };
   }

@@ -9,8 +9,7 @@ const source = (file: string) => JSON.stringify(pathToFileURL(resolve('src/confi
 /** Runs a program that logs to standard output. */
 function run(program: string, output = 'logOutput()') {
   const head = `
-    import { createLogger } from ${source('logger.ts')};
-    import { logOutput } from ${source('logOutput.ts')};
+    import { createLogger, logOutput } from ${source('logger.ts')};
     const logger = createLogger({ level: 'info', destination: ${output} });
     let line = 0;
     const log = (count) => { for (const end = line + count; line < end; line += 1) logger.info({ line, text: 'x'.repeat(200) }, 'said'); };

@@ -99,6 +99,8 @@ describe('where a query goes', () => {
         routingGroup: 'etl',
         externalUrl: 'http://b.example',
         cluster: 'b',
+        rule: null,
+        gatewayQueuedMillis: null,
         decision: expect.stringMatching(
           /^\{"group":"etl","decidedBy":"header","cluster":"b","strategy":"only","times":\{"receivedAt":\d+,"analysed":\d+,"decided":\d+,"submitted":\d+\},"request":\{"text":8,"headers":\{"x-engine-user":"alice","x-engine-routing-group":"etl"\}\},"candidates":\[\{"cluster":"b"\}\]\}$/,
         ),
