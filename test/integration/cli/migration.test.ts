@@ -155,7 +155,7 @@ describeReferenceDatabases(({ fixture, schema, create }) => {
     expect(await tables()).toEqual(before);
 
     // The body of a function has statements of its own.
-    const statements = printed.stdout.replace(/^--.*$/gm, '').match(/([^;$]|\$body\$[^]*?\$body\$)+/g) ?? [];
+    const statements = printed.stdout.replace(/^--.*$/gm, '').match(/([^;$]|\$body\$[\s\S]*?\$body\$)+/g) ?? [];
     await run(statements.map((statement) => statement.trim()).filter((statement) => statement !== ''));
     const again = await runCommand(['migrate', '--config', path, '--print-sql']);
     expect(again.stdout).toBe('');
