@@ -38,7 +38,7 @@ export function openResourceGroups(database: Database, name: string | null) {
     const present = await readTables(trx, database.dialect.name !== 'sqlite');
     const decided = decide(present);
     if (decided.rows !== present) await writeRows(trx, present, decided.rows);
-    return { isWritten: decided.rows !== present, decided };
+    return { isWritten: decided.rows !== present, decided, present };
   };
   return {
     /** The rows of one table: groups by their ids, selectors with the highest priority first. */
@@ -48,8 +48,8 @@ export function openResourceGroups(database: Database, name: string | null) {
     /** Makes a change, unless its rows are the present ones. Returns it with the row as it is stored. Rejects as the decision does. */
     write: <D extends ReturnType<RowDecision>>(decide: (present: StoredTables) => D) =>
       run(async (trx): Promise<D> => {
-        const { isWritten, decided } = await change(trx, decide);
-        return isWritten ? { ...decided, row: storedRow(await readTables(trx, false), decided.row) } : decided;
+        const { isWritten, decided, present } = await change(trx, decide);
+        return isWritten ? { ...decided, row: storedRow(await readTables(trx, false, present), decided.row) } : decided;
       }),
     /** Differences from what a resource declares, a sentence each. Rejects as `declaredChanges`. */
     compare: async (target: GroupTarget) => declaredChanges(await read(), target).differences,
@@ -93,15 +93,16 @@ const readers: { readonly [T in keyof GroupRows]: (trx: Knex, isLocked: boolean)
 const locked = (query: Knex.QueryBuilder, isLocked: boolean): Knex.QueryBuilder =>
   isLocked ? query.forUpdate() : query;
 
-async function readTables(trx: Knex, isLocked: boolean): Promise<StoredTables> {
+/** @param known tables of the same transaction: their columns are the same, and PostgreSQL takes long to list them */
+async function readTables(trx: Knex, isLocked: boolean, known?: StoredTables): Promise<StoredTables> {
   // Rows that another replica inserted while this one waited for its locks are not visible to the waiting statement.
   if (isLocked) await trx(GROUPS).select(ID).orderBy(ID).forUpdate();
   return {
     groups: await readers.groups(trx, isLocked),
     selectors: await readers.selectors(trx, isLocked),
     properties: await readers.properties(trx, isLocked),
-    needsMemoryLimit: (await trx(GROUPS).columnInfo()).soft_memory_limit?.nullable !== true,
-    selectorColumns: new Set(Object.keys(await trx(SELECTORS).columnInfo())),
+    needsMemoryLimit: known?.needsMemoryLimit ?? (await trx(GROUPS).columnInfo()).soft_memory_limit?.nullable !== true,
+    selectorColumns: known?.selectorColumns ?? new Set(Object.keys(await trx(SELECTORS).columnInfo())),
   };
 }
 
