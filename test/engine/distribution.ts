@@ -5,7 +5,7 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, readFile, realpath, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, realpath, rename, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 
@@ -172,20 +172,25 @@ async function installServer(): Promise<string> {
   return folder;
 }
 
-/** `python` of an environment with packages, which pip installs where they are missing. */
+/** Installs packages into an environment of Python, unless that is done. @returns its program `python` */
 export async function installPython(packages: readonly string[]): Promise<string> {
   await mkdir(cache, { recursive: true });
   // The environment keeps the path that it was created at.
   const folder = join(await realpath(cache), `python-${hashOf(packages.join('\n'))}`);
   const python = join(folder, 'bin/python');
-  const isComplete = join(folder, 'complete');
-  if (existsSync(isComplete) && (await works(python, ['--version']))) return python;
-  await rm(folder, { recursive: true, force: true });
-  await run('python3', ['-m', 'venv', folder]);
-  await run(python, ['-m', 'pip', 'install', '--quiet', ...packages], { timeout: 10 * 60_000 });
-  await writeFile(isComplete, '');
+  // Suites that run concurrently need the same environment: one installs, the others wait for the lock.
+  const install = ['sh', '-euc', INSTALL_PYTHON, 'sh', folder, ...packages];
+  await run('flock', [`${folder}.lock`, ...install], { timeout: 15 * 60_000 });
   return python;
 }
+
+/** Script that makes the environment in its first argument, with the packages in the others, unless it is complete. */
+const INSTALL_PYTHON = `folder=$1; shift
+if [ -e "$folder/complete" ] && "$folder/bin/python" --version; then exit 0; fi
+rm -rf "$folder"
+python3 -m venv "$folder"
+timeout 10m "$folder/bin/python" -m pip install --quiet "$@"
+touch "$folder/complete"`;
 
 /** The start of a text's SHA-256, for names of files. */
 export const hashOf = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 12);

@@ -116,22 +116,15 @@ export function waitingClients(distribution: Distribution, { go, dbt }: MoreProg
           [
             '--no-send-anonymous-usage-stats',
             '--no-version-check',
-            '--log-format',
-            'json',
-            '--log-level',
-            'warn',
-            'run',
+            ...'--log-format json --log-level warn run'.split(' '),
           ],
           { cwd: folder, env: { ...process.env, TRINO_PORT: new URL(url).port, DBT_PROFILES_DIR: folder } },
         );
-        const results = JSON.parse(await readFile(join(folder, 'target/run_results.json'), 'utf8')) as {
-          readonly results: readonly {
-            readonly unique_id: string;
-            readonly status: string;
-            readonly message: string;
-          }[];
-        };
-        const models = results.results.map(({ unique_id, status, message }) => `${unique_id} ${status} ${message}`);
+        const file = join(folder, 'target/run_results.json');
+        if (!existsSync(file)) throw new Error(`dbt ended with ${code} before it ran a model: ${stdout}${errors}`);
+        type Result = Readonly<Record<'unique_id' | 'status' | 'message', string>>;
+        const { results } = JSON.parse(await readFile(file, 'utf8')) as { readonly results: readonly Result[] };
+        const models = results.map(({ unique_id, status, message }) => `${unique_id} ${status} ${message}`);
         return { code, output: models.toSorted().join('\n'), errors: messagesOf(stdout) + errors, ids: [] };
       },
     },
