@@ -1,7 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import Fastify, { type FastifySchema } from 'fastify';
+import Fastify, { type FastifyInstance, type FastifySchema } from 'fastify';
+import { Counter, Histogram, type Registry } from 'prom-client';
 import type { TSchema } from 'typebox';
+import {
+  announcedLength,
+  endWith,
+  isUnfinished,
+  memoryMessage,
+  type RequestBodies,
+} from '../gateway/bodies/requestBodies.ts';
+import { GatewayError } from '../model/errors.ts';
 import { compileCheck } from '../model/validation.ts';
 import type { ApiContext, ApiParts, ComponentState, StoreContext } from './apiContext.ts';
 import { auditRoutes } from './audit.ts';
@@ -18,13 +27,12 @@ import { impactRoutes } from './impact.ts';
 import { limitRoutes } from './limits.ts';
 import { collectOpenapi, openapiRoute } from './openapi.ts';
 import { overviewRoutes } from './overview/overviewRoutes.ts';
-import { healthRoutes, jwksRoutes, measureCalls, metricsRoutes, registerMetrics } from './probes.ts';
+import { healthRoutes, jwksRoutes, metricsRoutes, registerMetrics } from './probes.ts';
 import { queryRoutes, queueLister, queueRoutes, runningQueryRoutes } from './queries.ts';
 import { backendRoutes, publicRoutes, registryRoutes } from './registry.ts';
-import { readBodies } from './requestBody.ts';
 import { declaredGroupsRoute, entityRoutes, resourceGroupRoutes, webappGroupRoutes } from './resourceGroups.ts';
 import { ruleRoutes, webappRuleRoutes } from './rules.ts';
-import { indexPage, respondUnserved, userInterfaceRoutes } from './userInterface.ts';
+import { indexPage, unservedResponder, userInterfaceRoutes } from './userInterface.ts';
 
 /** The REST API as a handler for a `node:http` server that others share. */
 export interface Api {
@@ -42,7 +50,10 @@ export async function createApi(parts: ApiParts): Promise<Api> {
     bodyLimit,
     genReqId: () => randomUUID(),
     frameworkErrors: onError,
-    rewriteUrl: ({ url = '' }) => names.ownTarget(url),
+    rewriteUrl: ({ url = '' }) => {
+      const segment = names.pathSegments.find((each) => url.startsWith(each));
+      return segment === undefined ? url : `/${names.pathSegment}/${url.slice(segment.length)}`;
+    },
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 4096 },
   });
 
@@ -59,16 +70,17 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   });
   app.setSerializerCompiler(() => (value) => JSON.stringify(value));
 
-  app.addHook('onRequest', async (request, reply) => {
-    reply.headers({ 'X-Request-Id': request.id, 'X-Content-Type-Options': 'nosniff', 'Cache-Control': 'no-store' });
-  });
   // An open API is visible in what is ready.
   const components = async () => [...(await readiness.components()), authentication.state()];
   const api: ApiContext = {
     ...{ ...parts, app },
     readiness: { notReadyBecause: () => readiness.notReadyBecause(), components },
   };
-  respondUnserved(api);
+  const respondUnserved = unservedResponder(api);
+  app.addHook('onRequest', async (request, reply) => {
+    reply.headers({ 'X-Request-Id': request.id, 'X-Content-Type-Options': 'nosniff', 'Cache-Control': 'no-store' });
+    if (request.is404) return respondUnserved(request, reply);
+  });
   registerMetrics(metrics, parts.table, version);
   measureCalls(app, metrics);
   rejectUnknownParameters(app, names);
@@ -77,6 +89,58 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   addRoutes(api);
   await app.ready();
   return { handler: (request, response) => app.routing(request, response), close: () => app.close() };
+}
+
+/**
+ * Makes the instance read bodies as bytes, within a limit in bytes and the memory for request bodies. A call that gets a
+ * response before its body is there is the last of its connection.
+ */
+function readBodies(app: FastifyInstance, bodies: RequestBodies, limit: number): void {
+  const tooLargeText = `The body is too large: the limit is ${limit} bytes (server.maxApiBodySize).`;
+  const tooLarge = () => new GatewayError('EG_TOO_LARGE', tooLargeText);
+  app.removeAllContentTypeParsers();
+  const responses = new WeakMap<IncomingMessage, ServerResponse>();
+  app.addHook('preParsing', async ({ raw }, reply, payload) => {
+    responses.set(raw, reply.raw);
+    return payload;
+  });
+  app.addContentTypeParser('*', ({ raw }, _payload, next) => {
+    if ((announcedLength(raw) ?? 0) > limit) {
+      next(tooLarge());
+      return;
+    }
+    void bodies.read(raw, responses.get(raw) as ServerResponse, limit).then((body) => {
+      if (body === 'noMemory') {
+        next(new GatewayError('EG_BUSY', memoryMessage(bodies.memory), { retryAfterSeconds: 1 }));
+      } else if (body.complete) next(null, body.bytes);
+      else next(tooLarge());
+    });
+  });
+  app.addHook('onSend', async (request, reply) => {
+    if (isUnfinished(request.raw)) endWith(request.raw, reply.raw);
+  });
+}
+
+/** Counts and times every call of the API by its route's pattern, never by the path itself. */
+function measureCalls(app: FastifyInstance, metrics: Registry): void {
+  const calls = new Counter({
+    name: 'engine_gateway_api_requests_total',
+    help: 'Calls of the API.',
+    labelNames: ['method', 'route', 'status'],
+    registers: [metrics],
+  });
+  const seconds = new Histogram({
+    name: 'engine_gateway_api_request_duration_seconds',
+    help: 'Time of calls of the API in seconds.',
+    labelNames: ['method', 'route'],
+    buckets: [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10],
+    registers: [metrics],
+  });
+  app.addHook('onResponse', async (request, reply) => {
+    const route = request.routeOptions.url ?? 'none';
+    calls.inc({ method: request.method, route, status: String(reply.statusCode) });
+    seconds.observe({ method: request.method, route }, reply.elapsedTime / 1000);
+  });
 }
 
 function addRoutes(api: ApiContext): void {

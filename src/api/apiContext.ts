@@ -112,10 +112,9 @@ export interface ApiParts {
   readonly store: Store | null;
   /** Null: changes are only in the log. */
   readonly auditWriter: AuditWriter | null;
-  /** A query of the history that may not be in the database yet. */
+  /** A query of the history, and the last outcome of a query, that may not be in the database yet. */
   readonly buffered: (queryId: string) => QueryRecord | null;
-  /** The outcome of a query, also one that is not in the database yet; null if it is missing. */
-  readonly outcomes: (queryId: string) => Promise<QueryOutcomeRecord | null>;
+  readonly bufferedOutcome: (queryId: string) => QueryOutcomeRecord | null;
   /** Ends a query by the engine's own call, in the name of a user. */
   readonly kill: (queryId: string, user: string) => Promise<KillResult>;
   /** Queries that clients follow on a cluster, on all replicas. */

@@ -120,25 +120,21 @@ declare module 'fastify' {
 const MAX_BODY = 16_384;
 
 /**
- * Writes a line for every change (who, from where, by which call, what, before and after) and for every call that was
- * rejected. A call whose route records no change is written with what was sent. Never a credential: logins have no body
- * here. What changed something is in the database's audit as well.
- * @param isWrite whether a route may change something
+ * Returns the audit of calls that were rejected, or changed something: a line for every change (user, address, call, object,
+ * before and after); of a call that records none, with what was sent. Never a credential: logins have no body here.
+ * Changes are in the database's audit as well.
  */
-export function auditCalls(api: ApiContext, isWrite: (request: FastifyRequest) => boolean): void {
-  const { app, logger, onChange, authentication, auditWriter, clock } = api;
-  app.decorateRequest('changes');
-  app.addHook('onRequest', async (request) => {
-    request.changes = [];
-  });
-  app.addHook('onResponse', async (request, { statusCode: status }) => {
+export function callAudit({ logger, onChange, authentication, auditWriter, clock }: ApiContext) {
+  return async (request: FastifyRequest, status: number): Promise<void> => {
     const { caller, changes, method, id: requestId } = request;
     const path = pathOf(request);
     const { address } = authentication.parts.originOf(request.raw);
     const by = { user: caller?.name ?? null, recognisedBy: caller?.by ?? null, address, requestId };
     const call = { ...by, loginMethod: caller?.method ?? null, method, path, status };
-    if (status === 401 || status === 403 || status === 429) logger.warn({ audit: call }, 'call rejected');
-    if (status >= 400 || (changes.length === 0 && !isWrite(request))) return;
+    if (status >= 400) {
+      logger.warn({ audit: call }, 'call rejected');
+      return;
+    }
     // None if they cannot be asked for now: the change is made, and reported without them.
     const roles = [...((await caller?.roles().catch(() => null)) ?? [])];
     const content = { query: request.query, sent: bodyText(request) };
@@ -161,7 +157,7 @@ export function auditCalls(api: ApiContext, isWrite: (request: FastifyRequest) =
       if (regarding === null || by.user === null || by.recognisedBy === null) continue;
       onChange({ ...states, regarding, user: by.user, recognisedBy: by.recognisedBy, roles });
     }
-  });
+  };
 }
 
 function bodyText({ body }: FastifyRequest): unknown {

@@ -6,7 +6,7 @@ import type { ProductNames } from '../model/names.ts';
 import { isQueuedId } from '../routing/statementProtocol.ts';
 import { type QueryDecision, readCandidates, type StoredDecision } from '../routing/storedDecision.ts';
 import { readTrace } from '../rules/decide/trace.ts';
-import type { QueryOutcomeRecord } from '../store/queryOutcome.ts';
+import { type QueryOutcomeRecord, RUNNING } from '../store/queryOutcome.ts';
 import type { QueryRecord, QueuedQueryRow } from '../store/store.ts';
 import type { ApiContext, RuleParts, StoreContext } from './apiContext.ts';
 import { accessOfRole, type Caller, changeRules, explainAll, queryUserOf } from './auth/endpointAccess.ts';
@@ -70,8 +70,8 @@ async function isOfTenants(
 
 /** The route of a query of the history (docs/rest-api.md#routing-explained). */
 export function queryDetailsRoute(api: StoreContext, listQueue: ListQueue): void {
-  const { buffered, outcomes } = api;
-  const { history, queuedQueries: queued } = api.store;
+  const { buffered, bufferedOutcome } = api;
+  const { history, outcomes, queuedQueries: queued } = api.store;
 
   routes(api, 'routing')('GET', '/api/queries/:queryId', {
     summary: 'Shows where a query went and why, and how it ended',
@@ -86,7 +86,9 @@ export function queryDetailsRoute(api: StoreContext, listQueue: ListQueue): void
       const row = isQueuedId(queryId) ? await queued.get(queryId) : null;
       // One that waited is in the history under the id that its cluster gave it.
       const recorded = row?.engineId ?? queryId;
-      const outcome = isPossible ? await outcomes(recorded) : null;
+      const last = bufferedOutcome(recorded);
+      const ended = last?.state === RUNNING ? null : last;
+      const outcome = ended ?? (isPossible ? await outcomes.get(recorded) : null);
       const record = isPossible
         ? (buffered(recorded) ??
           (await history.get(recorded)) ??

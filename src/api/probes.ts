@@ -1,14 +1,5 @@
 import { totalmem } from 'node:os';
-import type { FastifyInstance } from 'fastify';
-import {
-  Counter,
-  collectDefaultMetrics,
-  Gauge,
-  Histogram,
-  type Metric,
-  Registry,
-  type RegistryContentType,
-} from 'prom-client';
+import { collectDefaultMetrics, Gauge, type Metric, Registry, type RegistryContentType } from 'prom-client';
 import { Type } from 'typebox';
 import type { ClusterHealth } from '../model/registryCluster.ts';
 import { Turns } from '../model/turns.ts';
@@ -273,25 +264,3 @@ export function registerMetrics(metrics: Registry, table: RoutingTableHolder, ve
 
 /** Values of a metric of a cluster with their labels; null: absent. */
 type Values = readonly (readonly [value: number | null, labels: Readonly<Record<string, string>>])[];
-
-/** Counts and times every call of the API by its route's pattern, never by the path itself. */
-export function measureCalls(app: FastifyInstance, metrics: Registry): void {
-  const calls = new Counter({
-    name: 'engine_gateway_api_requests_total',
-    help: 'Calls of the API.',
-    labelNames: ['method', 'route', 'status'],
-    registers: [metrics],
-  });
-  const seconds = new Histogram({
-    name: 'engine_gateway_api_request_duration_seconds',
-    help: 'Time of calls of the API in seconds.',
-    labelNames: ['method', 'route'],
-    buckets: [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10],
-    registers: [metrics],
-  });
-  app.addHook('onResponse', async (request, reply) => {
-    const route = request.routeOptions.url ?? 'none';
-    calls.inc({ method: request.method, route, status: String(reply.statusCode) });
-    seconds.observe({ method: request.method, route }, reply.elapsedTime / 1000);
-  });
-}

@@ -275,11 +275,11 @@ export function indexPage(api: ApiContext): void {
 }
 
 /**
- * Makes the instance respond to what no route serves: another method of a path it has with 405 and `Allow`, OPTIONS
+ * Returns the response to what no route serves: another method of a path it has with 405 and `Allow`, OPTIONS
  * with 204 and `Allow` (RFC 9110 §15.5.6, §9.3.7), any other path with 404. Before the body is read, so that its size
  * and form play no part; browsers get a page of links. To be called before any route is registered.
  */
-export function respondUnserved(api: ApiContext): void {
+export function unservedResponder(api: ApiContext) {
   const { app, names } = api;
   const served = new Map<string, { readonly pattern: RegExp; readonly methods: Set<string> }>();
   app.addHook('onRoute', ({ url, method }) => {
@@ -288,8 +288,7 @@ export function respondUnserved(api: ApiContext): void {
     served.set(url, route);
   });
   app.setNotFoundHandler(() => undefined);
-  app.addHook('onRequest', async (request: FastifyRequest, reply: FastifyReply) => {
-    if (!request.is404) return;
+  return (request: FastifyRequest, reply: FastifyReply): FastifyReply => {
     const path = pathOf(request);
     const methods = [...served.values()]
       .filter(({ pattern }) => pattern.test(path))
@@ -306,7 +305,7 @@ export function respondUnserved(api: ApiContext): void {
     reply.header('Allow', allow);
     if (request.method === 'OPTIONS') return reply.code(204).send();
     throw new GatewayError('EG_METHOD_NOT_ALLOWED', `${request.method} is not possible here; this path has ${allow}.`);
-  });
+  };
 }
 
 /** Paths that a route's URL serves; `:name` is one segment, `*` the rest, a slash at the end makes no difference. */

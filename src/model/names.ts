@@ -26,7 +26,6 @@ export function productNames(productName: string, clusterHeaders: ClusterHeaderC
   const headerPrefixes: readonly string[] = products.map((product) => `x-${product.toLowerCase()}-`);
   const toCluster = clusterHeaders ?? (isReference ? REFERENCE_PRODUCT : 'Both');
   const clusterProducts = toCluster === 'Both' ? products : [toCluster];
-  const segments = products.map((product) => `/${product.toLowerCase()}/`);
   const uiTokenCookies = products.map(uiTokenCookie) as CookieNames;
   const idTokenCookies = products.map(idTokenCookie) as CookieNames;
   const objects = new Map(
@@ -70,13 +69,10 @@ export function productNames(productName: string, clusterHeaders: ClusterHeaderC
     responseKeys: (suffix: string): readonly string[] => headerPrefixes.map((prefix) => prefix + suffix.toLowerCase()),
     /** Product in names at clusters that have only one, such as names of MBeans. */
     clusterProduct: toCluster === 'Both' ? productName : toCluster,
-    /** Returns a request target with the configured product's path segment in place of another one that the gateway reads. */
-    ownTarget: (target: string): string => {
-      const segment = segments.find((each) => target.startsWith(each));
-      return segment === undefined ? target : `/${lower}/${target.slice(segment.length)}`;
-    },
     /** First path segment of the resource group API: `engine`. */
     pathSegment: lower,
+    /** That segment under every product name that the gateway reads, between slashes: `/engine/` and `/trino/`. */
+    pathSegments: products.map((product) => `/${product.toLowerCase()}/`),
     /** Path of the gateway's own pages and probes: `/engine-gateway`. */
     gatewayPath: `/${lower}-gateway`,
     /** Field of a cluster's status in the public reads: `engineStatus`. */

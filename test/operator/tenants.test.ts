@@ -112,7 +112,6 @@ describe.skipIf(!controlPlaneAvailable)('two teams on a real API server', () => 
       { table, registry },
       {
         ...{ operator, store, inventory: () => clusterInventory(writes) },
-        outcomes: (id) => store.outcomes.get(id),
         rules: { ...(none as object), routingRules } as never,
         access: accessSettings('authentication: {kubernetes: {cacheDuration: 1s}}'),
         accessDependencies: { kubernetes: async () => ({ kubeConfig, namespace: null }) },

@@ -116,7 +116,7 @@ export async function startApiOver<R extends ClusterRegistry>(
     ...{ operator: null, rules: null, store: null, auditWriter: null, publishedKeys: null },
     resourceGroups: groupTables(resourceGroups),
     buffered: () => null,
-    outcomes: async () => null,
+    bufferedOutcome: () => null,
     kill: async () => ({ kind: 'unknown' }),
     runningQueries: async () => ({ queries: [], complete: true }),
     waitingQueries: async () => ({ count: 0, complete: true }),

@@ -6,7 +6,7 @@ import { GatewayError } from '../../model/errors.ts';
 import type { ProductNames } from '../../model/names.ts';
 import type { VisibleQueries } from '../../store/store.ts';
 import type { ApiContext } from '../apiContext.ts';
-import { auditCalls } from '../audit.ts';
+import { callAudit } from '../audit.ts';
 import { malformed } from '../errors.ts';
 import { errorResponses } from '../schemas.ts';
 import {
@@ -17,6 +17,7 @@ import {
   type Caller,
   type EndpointAccess,
   endpointTable,
+  openCaller,
   queryUserOf,
   rightsInWords,
   securityOf,
@@ -39,6 +40,10 @@ declare module 'fastify' {
      * `?namespace=`; or in any, for a list that has only objects of such namespaces.
      */
     inNamespace?: 'object' | 'body' | 'list';
+    /** Of the route. */
+    access?: EndpointAccess;
+    /** Pages that call it. */
+    pages?: readonly string[] | undefined;
   }
 }
 
@@ -53,15 +58,17 @@ export function guardRoutes(api: ApiContext): void {
   const { app, authentication, queryUser } = api;
   const { names, webappReadRole, publicReads, originOf } = authentication.parts;
   const table = endpointTable(names, webappReadRole, publicReads);
-  const byRoute = new Map<string, EndpointAccess>();
+  const audit = callAudit(api);
 
   app.decorateRequest('caller', null);
   app.decorateRequest('namespaces', null);
   app.decorateRequest('requireObject', null);
+  app.decorateRequest('changes');
   app.addHook('onRoute', (route) => {
     const [method = 'GET'] = [route.method].flat();
     const access = accessOfRoute(table, method, route.url, route.config?.role);
-    for (const each of [route.method].flat()) byRoute.set(`${each} ${route.url}`, access);
+    const pages = pageCalls.find(([pattern]) => pattern.test(route.url))?.[1];
+    route.config = { ...route.config, access, pages };
     if (access === 'public' || route.schema?.hide === true || authentication.isOpen) return;
     route.schema = {
       ...route.schema,
@@ -71,28 +78,26 @@ export function guardRoutes(api: ApiContext): void {
     };
   });
 
-  const accessOf = (request: FastifyRequest) => byRoute.get(`${request.method} ${request.routeOptions.url}`);
-
-  auditCalls(
-    api,
-    (request) => request.routeOptions.config.isRead !== true && isWrite(accessOf(request), request.method),
-  );
+  app.addHook('onResponse', async (request, { statusCode: status }) => {
+    if (request.is404) return;
+    const isRejected = status === 401 || status === 403 || status === 429;
+    if (isRejected || (status < 400 && (request.changes.length > 0 || isWrite(request)))) await audit(request, status);
+  });
 
   app.addHook('onRequest', async (request, reply) => {
+    request.changes = [];
     const { method, headers } = request;
     if (!isSafeMethod(method) && !/^bearer /i.test(headers.authorization ?? '')) {
       rejectOtherOrigins(headers, originOf(request.raw).view);
     }
-    const access = accessOf(request);
+    const { access, pages } = request.routeOptions.config;
     if (access === undefined) throw new Error(`nobody said who may call ${method} ${request.routeOptions.url}`);
     if (access === 'public') return;
-    const caller = await authentication.callerOf(request, reply);
+    const caller = authentication.isOpen ? openCaller : await authentication.callerOf(request, reply);
     request.caller = queryUser === null ? caller : withQueryUser(caller, queryUser);
     if (!(await caller.permits(access))) await requireInNamespace(request, access, api);
     // Taking over fields of other managers is more than the registry's role (docs/gitops.md#who-owns-a-field).
     if (isForced(request)) await requireAccess(request, accessOfRole('ADMIN'));
-    const url = request.routeOptions.url ?? '';
-    const pages = pageCalls.find(([pattern]) => pattern.test(url))?.[1];
     if (pages !== undefined) await requirePage(caller, pages, api);
   });
 }
@@ -208,9 +213,10 @@ export function isForced(request: FastifyRequest): boolean {
   return !isSafeMethod(request.method) && force !== undefined && force !== 'false';
 }
 
-/** Many calls of /webapp are reads by POST: they need nothing but to list. */
-function isWrite(access: EndpointAccess | undefined, method: string): boolean {
-  if (access === undefined || access === 'public') return false;
+/** True if a call may change something. Many calls of /webapp are reads by POST: they need nothing but to list. */
+function isWrite({ method, routeOptions: { config } }: FastifyRequest): boolean {
+  const { access, isRead = false } = config;
+  if (isRead || access === undefined || access === 'public') return false;
   return !isSafeMethod(method) && !access.resources.every(({ verb }) => verb === 'list');
 }
 

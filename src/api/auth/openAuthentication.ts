@@ -20,7 +20,7 @@ import type { EndedSessionRepository } from '../../store/endedSessionRepository.
 import type { ComponentState } from '../apiContext.ts';
 import { AttemptLimit, LoginOrigins, type LoginSource, originReader, type RecordAttempt } from './attemptLimit.ts';
 import { cookieNames, REFERENCE_TOKEN_COOKIE, readCookie, readCredentials } from './cookies.ts';
-import { type Caller, callerWithRoles, openCaller, type Recognition } from './endpointAccess.ts';
+import { type Caller, callerWithRoles, type Recognition } from './endpointAccess.ts';
 import { isBrowser, isSafeMethod, requireTokenHeader } from './guard.ts';
 import { LdapServer } from './ldapServer.ts';
 import type { LoginMethod, LoginType } from './loginRoutes.ts';
@@ -213,9 +213,12 @@ const GONE = 'The user of the session is not known any more.';
 export class Authentication {
   readonly parts: AuthenticationParts;
   readonly loginType: LoginType;
+  /** True if every call passes, with all roles. */
+  readonly isOpen: boolean;
 
   constructor(parts: AuthenticationParts) {
     this.parts = parts;
+    this.isOpen = parts.isOpen;
     const { form, providers, kubernetes } = parts;
     this.loginType =
       form !== null ? 'form' : providers.size > 0 ? 'oauth' : kubernetes !== null ? 'kubernetes' : 'none';
@@ -238,11 +241,6 @@ export class Authentication {
     if (name !== null) return providers.get(name) ?? null;
     const [only, ...others] = providers.values();
     return providers.get(FIRST_PROVIDER) ?? (others.length === 0 ? (only ?? null) : null);
-  }
-
-  /** True when nothing is configured: everybody may do everything. */
-  get isOpen(): boolean {
-    return this.parts.isOpen;
   }
 
   /** For `/readyz?verbose`. */
@@ -269,12 +267,11 @@ export class Authentication {
   }
 
   /**
-   * Recognises the caller of a request.
+   * Recognises the caller of a request, if authentication is configured.
    * @throws GatewayError EG_UNAUTHENTICATED (the challenge is on the reply), EG_FORBIDDEN (a write by cookie without its
    * header), EG_TOO_MANY_ATTEMPTS, EG_IDENTITY_UNAVAILABLE
    */
   async callerOf(request: FastifyRequest, reply: FastifyReply): Promise<Caller> {
-    if (this.isOpen) return openCaller;
     const origin = this.parts.originOf(request.raw);
     const { headers } = request;
     const cookies = cookieNames(this.parts.names, origin.view.scheme === 'https');

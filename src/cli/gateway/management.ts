@@ -17,7 +17,6 @@ import type { MappedUsers } from '../../gateway/user/userMapping.ts';
 import { clusterInventory, clusterInventoryVersion } from '../../operator/registry/clusterRegistry.ts';
 import { STATEMENT_PATH } from '../../routing/statementProtocol.ts';
 import type { AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
-import { RUNNING } from '../../store/queryOutcome.ts';
 import { databaseSettings, replaySettings, sharesOrigin } from '../settings.ts';
 import type { Control, GatewayContext, Storage } from './context.ts';
 import type { CertificateParts } from './identity.ts';
@@ -85,11 +84,8 @@ export async function openApi(
     onChange: (change) => operator.recordChange(change),
     resourceGroups: operator.groups,
     rules: ruleParts(context, control, analyze, { admission, mapping, groups }),
-    buffered: (queryId) => history.findBuffered(queryId),
-    outcomes: async (queryId) => {
-      const buffered = outcomes.findBuffered(queryId);
-      return buffered !== null && buffered.state !== RUNNING ? buffered : await store.outcomes.get(queryId);
-    },
+    buffered: history.findBuffered.bind(history),
+    bufferedOutcome: outcomes.findBuffered.bind(outcomes),
     kill: (queryId, user) => dataPlane.kill(queryId, user),
     runningQueries: (cluster) => runningQueries.ofCluster(cluster),
     publishedKeys: keys === null ? null : () => keys.published(),

@@ -112,6 +112,7 @@ async function hopsOf(action: () => Promise<void>): Promise<Hops> {
   await probe('/start');
   await action();
   const calls = await probe('/stop');
+  if (process.env.HOPS_LIST !== undefined) console.log(calls.join('\n'));
   const files = calls.map((call) => call.slice(0, call.indexOf(':')));
   return {
     files: new Set(files).size,
