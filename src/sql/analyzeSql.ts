@@ -159,7 +159,7 @@ function analysisOf(
 }
 
 /** Value of an identifier as written; only names of prepared statements keep their case. */
-function originalName(parser: Parser, token: number): string {
+export function originalName(parser: Parser, token: number): string {
   const text = parser.tokenText(token);
   return parser.kinds[token] === QUOTED_IDENTIFIER ? text.slice(1, -1).replaceAll('""', '"') : text;
 }
