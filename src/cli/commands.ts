@@ -5,6 +5,7 @@ import { GatewayError } from '../model/errors.ts';
 import { version } from '../model/version.ts';
 import { analyzeSql, type SqlAnalysis } from '../sql/analyzeSql.ts';
 import { type AnalysisCase, analyzeCase } from '../sql/caseRequest.ts';
+import { shapeText, statementDigests } from '../sql/statementDigests.ts';
 import { openStore, plannedMigration } from '../store/openStore.ts';
 import { configName, readConfigFiles } from './configFile.ts';
 import type { RunningGateway } from './gateway.ts';
@@ -143,6 +144,17 @@ async function analyze(options: CommandLine, io: CliIo, sql: string | undefined)
   return analysis.errorMessage === null ? exitCodes.success : exitCodes.failure;
 }
 
+const MAX_SHAPE = 1_000;
+
+function digestRows(text: string): readonly (readonly [string, string])[] {
+  const { exact, shape } = statementDigests(text, null);
+  return [
+    ['exact digest', exact],
+    ['shape digest', shape],
+    ['shape', shapeText(text, MAX_SHAPE)],
+  ];
+}
+
 /** Lines of `name: value`, without empty values. */
 function readableAnalysis(analysis: SqlAnalysis, tables: readonly string[]): string {
   const rows: readonly (readonly [string, string])[] = [
@@ -154,6 +166,7 @@ function readableAnalysis(analysis: SqlAnalysis, tables: readonly string[]): str
     ['schemas', analysis.schemas.join(', ')],
     ['catalog schemas', analysis.catalogSchemas.join(', ')],
     ['kills query', analysis.queryId ?? ''],
+    ...(analysis.errorMessage === null ? digestRows(analysis.body) : []),
   ];
   return rows
     .filter(([, value]) => value !== '')

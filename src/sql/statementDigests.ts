@@ -1,5 +1,6 @@
 import { originalName } from './analyzeSql.ts';
 import type { PreparedTexts } from './preparedStatements.ts';
+import type { QueryProperties } from './queryProperties.ts';
 import { keywords, LAST_IDENTIFIER, T } from './syntax/kinds.ts';
 import { tokenizeSql } from './syntax/lexer.ts';
 import { stringValue } from './syntax/literals.ts';
@@ -384,4 +385,17 @@ export function shapeText(text: string, maxLength: number): string {
   } finally {
     releaseTokens();
   }
+}
+
+const shapes = new WeakMap<QueryProperties, string>();
+
+/** Returns the shape of an analyzed statement, computed once; "" if nothing was analyzed. */
+export function queryDigest(properties: QueryProperties): string {
+  let shape = shapes.get(properties);
+  if (shape === undefined) {
+    const { body } = properties;
+    shape = body === '' ? '' : statementDigests(body, null).shape;
+    shapes.set(properties, shape);
+  }
+  return shape;
 }

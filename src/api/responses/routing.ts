@@ -99,6 +99,7 @@ export const Explanation = Type.Object({
         catalogs: Type.Array(Type.String()),
         schemas: Type.Array(Type.String()),
         errorMessage: textOrNull(),
+        queryDigest: textField('Digest of the shape of the statement; empty if nothing was analysed.'),
       }),
       Type.Null(),
     ]),

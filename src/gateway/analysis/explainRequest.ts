@@ -18,6 +18,7 @@ import type { ReadCondition, RuleRequest, RuleSet, RuleTrace } from '../../rules
 import type { RuleCompiler, TriedRule } from '../../rules/ruleCompiler.ts';
 import type { AnalyzableRequest, AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
+import { queryDigest } from '../../sql/statementDigests.ts';
 import { isStatementPath } from '../../sql/statementPath.ts';
 import { ProtocolHeaders } from '../headers/requestHeaders.ts';
 
@@ -281,5 +282,5 @@ function describe({ isSubmission, user, queryProperties }: RuleRequest, { mappin
 function describedQuery(properties: QueryProperties) {
   const { queryType, resourceGroupQueryType, tables, catalogs, schemas, errorMessage } = properties;
   const names = { tables: tables.map((parts) => parts.join('.')), catalogs, schemas };
-  return { queryType, resourceGroupQueryType, ...names, errorMessage };
+  return { queryType, resourceGroupQueryType, ...names, errorMessage, queryDigest: queryDigest(properties) };
 }

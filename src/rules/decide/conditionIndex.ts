@@ -1,5 +1,6 @@
 import { firstHeader } from '../../model/http.ts';
 import type { ProductNames } from '../../model/names.ts';
+import { queryDigest } from '../../sql/statementDigests.ts';
 import type { CompiledRule } from '../compile/compiledRule.ts';
 import type { RuleRequest } from '../decision.ts';
 import { isUnanalysed } from '../objects/query.ts';
@@ -139,6 +140,7 @@ const texts: Readonly<Record<string, ReadText>> = {
   user: ({ user }) => user?.user,
   queryType: ({ queryProperties }) => queryProperties?.queryType,
   resourceGroupQueryType: ({ queryProperties }) => queryProperties?.resourceGroupQueryType,
+  queryDigest: ({ queryProperties }) => (queryProperties === null ? null : queryDigest(queryProperties)),
   defaultCatalog: ({ queryProperties }) => queryProperties?.defaultCatalog,
   defaultSchema: ({ queryProperties }) => queryProperties?.defaultSchema,
   [ANALYSED]: ({ queryProperties: query }) =>

@@ -45,7 +45,8 @@ const REQUEST_RESULTS = results({
 const USER_RESULTS = results({ optional: 'getUser getUserInfo', boolean: 'userExistsAndEquals' });
 /** Methods of the query, except texts that are also an Optional (docs/rules.md#default-catalog-and-schema). */
 const QUERY_RESULTS = results({
-  string: 'getQueryType getResourceGroupQueryType getBody',
+  string: 'getQueryType getResourceGroupQueryType getBody getQueryDigest',
+  map: 'getQueryLabels',
   boolean: 'isNewQuerySubmission isQueryParsingSuccessful tablesContains',
   set: 'getCatalogs getSchemas getCatalogSchemas getTables',
   optional: 'getErrorMessage getQueryId',

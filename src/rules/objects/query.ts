@@ -1,7 +1,9 @@
 import type { QualifiedName, QueryProperties } from '../../sql/queryProperties.ts';
+import { queryDigest } from '../../sql/statementDigests.ts';
+import { statementLabels } from '../../sql/statementLabels.ts';
 import { type Evaluation, EvaluationError } from '../evaluation.ts';
 import { MethodTable } from '../library/methodTable.ts';
-import { JavaList, JavaSet } from '../values/collections.ts';
+import { JavaList, JavaMap, JavaSet } from '../values/collections.ts';
 import { compareByText, textHash } from '../values/equality.ts';
 import { javaText, textBy } from '../values/text.ts';
 import { equalTexts } from '../values/textSearch.ts';
@@ -133,6 +135,23 @@ function stringSet(e: Evaluation, items: readonly Value[]): JavaSet {
   return set;
 }
 
+/** Labels of the statement by name; empty if no known tool wrote it. */
+function labelsOf({ body }: QueryProperties, e: Evaluation): JavaMap {
+  const { request } = e.objects;
+  request.countHeaders(e);
+  e.text(MAX_LABEL_COST);
+  const labels = new JavaMap('insertion', true);
+  for (const [name, value] of Object.entries(statementLabels(body, request.header(request.keyOf(SOURCE))) ?? {})) {
+    labels.fill(name, value, e);
+  }
+  return labels;
+}
+
+/** The first name of the header with the source of a query, under any product name. */
+const SOURCE = 'X-Trino-Source';
+/** Cost of reading the comments around a statement, characters. */
+const MAX_LABEL_COST = 65_536;
+
 const optionalText = (text: string | null): JavaOptional => (text === null ? emptyOptional : new JavaOptional(text));
 
 export const queryMethods = new MethodTable('query properties', 'request')
@@ -174,4 +193,15 @@ export const queryMethods = new MethodTable('query properties', 'request')
     { reads: 'table' },
   )
   .add('getBody', [], (e, self: QueryObject) => analysed(e, self).body)
+  .add(
+    'getQueryDigest',
+    [],
+    (e, self: QueryObject) => {
+      const properties = analysed(e, self);
+      e.text(8 * properties.body.length);
+      return queryDigest(properties);
+    },
+    { reads: 'queryDigest' },
+  )
+  .add('getQueryLabels', [], (e, self: QueryObject) => labelsOf(analysed(e, self), e))
   .add('getQueryId', [], (e, self: QueryObject) => optionalText(analysed(e, self).queryId));

@@ -64,6 +64,36 @@ async function submit(
   return { status: response.status, decision: response.headers.get('x-engine-routing-decision') ?? '', body };
 }
 
+test('rules route by the digest and the labels of a statement', async () => {
+  await writeFile(
+    rulesPath,
+    rule('orders', 'engineQueryProperties.queryDigest == "c9b40199bcc6dce9"', 'result.put("routingGroup", "b")') +
+      rule(
+        'dbt',
+        'engineQueryProperties.queryLabels.get("model") == "model.shop.sales"',
+        'result.put("routingGroup", "b")',
+      ) +
+      rule('looker', 'engineQueryProperties.queryLabels.get("tool") == "looker"', 'result.put("routingGroup", "b")'),
+  );
+  const gateway = await start();
+  const dbt = (model: string): string => `/* {"app": "dbt", "node_id": "${model}"} */ SELECT 1`;
+  const prepared = { 'X-Engine-Prepared-Statement': `o=${encodeURIComponent('SELECT * FROM orders WHERE id = ?')}` };
+  for (const [sql, decision, headers] of [
+    ['SELECT * FROM orders WHERE id = 7', 'rule=orders'],
+    ["select *\nfrom Orders -- yesterday's\nwhere ID = 'x'", 'rule=orders'],
+    ['EXECUTE o USING 8', 'rule=orders', prepared],
+    ['SELECT * FROM orders WHERE id > 7', 'group=a; by=default'],
+    [dbt('model.shop.sales'), 'rule=dbt'],
+    [dbt('model.shop.costs'), 'group=a; by=default'],
+    ['SELECT 1', 'rule=looker', { 'X-Engine-Source': 'looker-prod' }],
+  ] as const) {
+    expect((await submit(gateway, sql, headers)).decision, sql).toContain(decision);
+  }
+  const body = 'SELECT * FROM orders WHERE id = 9';
+  const { json } = await send(gateway, 'POST', '/api/explain', { headers: { 'X-Engine-User': 'bob' }, body });
+  expect(json).toMatchObject({ decidedBy: 'rule', request: { query: { queryDigest: 'c9b40199bcc6dce9' } } });
+});
+
 test('file and resource rules route by header, user and table; what they did is explained and remembered', async () => {
   await writeFile(
     rulesPath,

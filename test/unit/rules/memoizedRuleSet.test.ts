@@ -130,6 +130,8 @@ const texts = fc.constantFrom(
   'engineQueryProperties.getResourceGroupQueryType()',
   'engineQueryProperties.getDefaultSchema().orElse("a")',
   'engineQueryProperties.getBody()',
+  'engineQueryProperties.queryDigest',
+  'String.valueOf(engineQueryProperties.queryLabels.get("tool"))',
   'engineQueryProperties.errorMessage()',
   'engineQueryProperties.getQueryId().orElse("b")',
   'state.get("t")',
