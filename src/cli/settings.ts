@@ -12,7 +12,7 @@ import type { ClientCertificateMode } from '../gateway/server/gatewayServer.ts';
 import type { TlsFiles } from '../gateway/tls/tlsFiles.ts';
 import { ClusterAddresses } from '../model/clusterAddresses.ts';
 import type { ProductNames } from '../model/names.ts';
-import type { DeletionGuardSettings } from '../operator/reconcile/deletionGuard.ts';
+import type { DeletionGuardSettings } from '../operator/reconcile/servedResources.ts';
 import { requestKeyOf } from '../routing/admissionPolicy.ts';
 import { STATEMENT_PATH } from '../routing/statementProtocol.ts';
 import { MAX_ANALYZED_LENGTH } from '../sql/analyzeRequest.ts';

@@ -13,11 +13,10 @@ import { ROUTING_GROUP } from '../kinds/routingGroup/spec.ts';
 import { ROUTING_RULE } from '../kinds/routingRule/spec.ts';
 import { noServices, unreadServices } from '../kinds/serviceLookup.ts';
 import { openAddresses } from '../model/clusterAddresses.ts';
-import type { ConditionDraft } from '../model/condition.ts';
-import { gatewayClassOf } from '../model/gatewayClass.ts';
 import { productNames } from '../model/names.ts';
 import { isRecord } from '../model/record.ts';
-import { keyTextOf, type Resource } from '../model/resource.ts';
+import type { ConditionDraft } from '../model/resource.ts';
+import { gatewayClassOf, keyTextOf, type Resource } from '../model/resource.ts';
 import { platformOf } from '../operator/operator.ts';
 import { noPolicy } from '../routing/admissionPolicy.ts';
 import { checkRulesFile } from '../rules/compile/checkRules.ts';
@@ -276,7 +275,7 @@ function programSettings({ config, isConfigured, context }: ValidateSettings): P
   const { resources, routing } = config;
   return {
     compiler: createRuleCompiler({ ...ruleCompilerOptions(config), ...context, monotonic: () => 0 }),
-    rulesFile: () => null,
+    rulesFile: null,
     services: unreadServices(noServices),
     allowedServiceNamespaces: resources.allowedServiceNamespaces,
     defaultRoutingGroup: routing.defaultRoutingGroup,

@@ -1,8 +1,15 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type ConditionDraft, conditionsAt } from '../model/condition.ts';
-import { nameConflictMessage } from '../model/nameClaims.ts';
-import { type Kind, keyOf, keyText, type Resource, type ResourceKey } from '../model/resource.ts';
-import { registryNameOf } from '../model/resourceName.ts';
+import {
+  type ConditionDraft,
+  conditionsAt,
+  type Kind,
+  keyOf,
+  keyText,
+  nameConflictMessage,
+  type Resource,
+  type ResourceKey,
+  registryNameOf,
+} from '../model/resource.ts';
 import type { AdmissionCount, AdmissionCounts } from '../routing/admissionCounts.ts';
 import type { GroupPolicy } from '../routing/admissionPolicy.ts';
 import type { RoutableCluster, RoutingTable } from '../routing/routingTable.ts';

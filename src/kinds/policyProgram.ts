@@ -1,8 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type Problem, problemText } from '../model/errors.ts';
-import { claimNames } from '../model/nameClaims.ts';
-import { keyText, type Resource } from '../model/resource.ts';
-import { registryNameOf } from '../model/resourceName.ts';
+import { claimNames, keyText, type Resource, registryNameOf } from '../model/resource.ts';
 import { type GrantRejection, openTenancy, type Tenancy, withholdsName } from '../rules/tenancy.ts';
 import {
   type Acceptance,

@@ -1,11 +1,10 @@
 import type { Static, TSchema } from 'typebox';
 import { type CelRule, groupWithoutEdgeSpaces, rulesOf } from '../model/cel.ts';
 import type { ClusterAddresses } from '../model/clusterAddresses.ts';
-import type { ConditionDraft } from '../model/condition.ts';
 import type { Problem } from '../model/errors.ts';
 import type { GroupsFile } from '../model/groupsFile/storedGroups.ts';
 import { isRecord } from '../model/record.ts';
-import type { Kind, Resource } from '../model/resource.ts';
+import type { ConditionDraft, Kind, Resource } from '../model/resource.ts';
 import { compileCheck } from '../model/validation.ts';
 import { noCounts } from '../routing/admissionCounts.ts';
 import type { AdmissionPolicy } from '../routing/admissionPolicy.ts';
@@ -22,7 +21,7 @@ import type { ServiceLookup } from './serviceLookup.ts';
 export interface ProgramSettings {
   readonly compiler: RuleCompiler;
   /** The rules file as it was last read; null when none is configured. */
-  readonly rulesFile: () => RulesFile | null;
+  readonly rulesFile: { readonly current: RulesFile | null } | null;
   readonly services: ServiceLookup;
   readonly allowedServiceNamespaces: readonly string[];
   readonly defaultRoutingGroup: string;
@@ -143,7 +142,7 @@ interface RuledSchema {
 function* ruleProblems(schema: RuledSchema, value: unknown, path: string): Generator<Problem> {
   const { 'x-kubernetes-validations': validations = {}, items, properties = {} } = schema;
   for (const [, message, mistake, begin = ''] of rulesOf.get(validations) ?? []) {
-    const below = mistake?.(value as never) ?? null;
+    const below = (typeof mistake === 'function' ? mistake(value as never) : notOne(value, mistake)) ?? null;
     if (below === null) continue;
     const field = below === '' ? path : `${path}.${below}`;
     // The subject of a message of the API server is the field, which is named here already.
@@ -158,6 +157,12 @@ function* ruleProblems(schema: RuledSchema, value: unknown, path: string): Gener
   if (!isRecord(value)) return;
   for (const [name, inner] of Object.entries(value))
     yield* ruleProblems(properties[name] ?? {}, inner, `${path}.${name}`);
+}
+
+/** Field that is missing, or too much, if exactly one of several has to be set. */
+function notOne(value: unknown, fields: readonly string[] = []): string | undefined {
+  const present = fields.filter((field) => isRecord(value) && value[field] !== undefined);
+  return present.length === 1 ? undefined : (present[1] ?? fields[0]);
 }
 
 /** Actions of the gateway on resources of a kind, and so its required rights (Kubernetes RBAC). */

@@ -1,12 +1,13 @@
 /**
  * A rule that the API server checks: a CEL expression over `self`, and the message if it is false. For sources without an API server:
- * the field below `self` in which the mistake is, '' for `self` as a whole, null if the rule is met; and the begin of the message there,
+ * the field below `self` in which the mistake is, '' for `self` as a whole, null if the rule is met, or the names of fields of which
+ * exactly one has to be set; and the begin of the message there,
  * which is `is missing: ` for a field that is missing.
  */
 export type CelRule<Self = never> = readonly [
   rule: string,
   message: string,
-  mistake?: (self: Self) => string | null,
+  mistake?: ((self: Self) => string | null) | readonly string[],
   begin?: string,
 ];
 
@@ -68,12 +69,6 @@ export const withoutControlCharacters = (field: string): CelRule<unknown> => [
   "self.matches('^[^\\\\x00-\\\\x1f\\\\x7f]+$')",
   `${field} must not hold control characters`,
 ];
-
-/** The field that is missing, or too much, where exactly one of several has to be set; or null. */
-export function notOne(self: object, fields: readonly string[]): string | null {
-  const present = fields.filter((field) => Reflect.get(self, field) !== undefined);
-  return present.length === 1 ? null : (present[1] ?? fields[0] ?? null);
-}
 
 export const withoutDuplicates = (message: string): CelRule<readonly string[]> => [
   'self.all(x, self.exists_one(y, x == y))',

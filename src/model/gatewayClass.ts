@@ -24,9 +24,3 @@ export function gatewayClassProblem(text: string): string | null {
     ? null
     : `must be lower-case letters, digits and "-", at most ${MAX_LENGTH}, starting and ending with a letter or digit, not "${text}"`;
 }
-
-/** The class in a spec, or null. */
-export function gatewayClassOf(spec: object): string | null {
-  const { gatewayClassName } = spec as { readonly gatewayClassName?: unknown };
-  return typeof gatewayClassName === 'string' ? gatewayClassName : null;
-}

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { clusterUrlProblem, MAX_CLUSTER_URL_LENGTH, storedClusterUrl } from './clusterUrl.ts';
+import { clusterUrlProblem, MAX_CLUSTER_URL_LENGTH, storedClusterUrl } from './clusterAddresses.ts';
 import type { Problem } from './errors.ts';
 import type { ProductNames } from './names.ts';
 import { type Checked, compileCheck } from './validation.ts';

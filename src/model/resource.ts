@@ -1,5 +1,3 @@
-import type { Condition } from './condition.ts';
-
 export const API_GROUP = 'enginegateway.dev';
 export const API_VERSION = 'v1beta1';
 /** `apiVersion` of every resource. */
@@ -87,4 +85,98 @@ export function keyOfText(text: string): ResourceKey {
 
 export function keyOf(resource: Pick<Resource, 'kind' | 'metadata'>): ResourceKey {
   return { kind: resource.kind, namespace: resource.metadata.namespace, name: resource.metadata.name };
+}
+
+/** Status of a condition (Kubernetes API conventions: typical status properties). */
+export type ConditionStatus = 'True' | 'False' | 'Unknown';
+
+/** A condition of a resource's status, as metav1.Condition. */
+export interface Condition {
+  readonly type: string;
+  readonly status: ConditionStatus;
+  /** CamelCase word for programs. */
+  readonly reason: string;
+  /** Sentence for users: the state, and the action to take. At most 32,768 characters. */
+  readonly message: string;
+  readonly observedGeneration?: number;
+  /** RFC 3339; changes only when `status` changes. */
+  readonly lastTransitionTime: string;
+}
+
+export type ConditionDraft = Omit<Condition, 'lastTransitionTime'>;
+
+export function conditionsAt(observedGeneration: number) {
+  return (type: string, status: ConditionStatus, reason: string, message: string): ConditionDraft => ({
+    type,
+    status,
+    reason,
+    message,
+    observedGeneration,
+  });
+}
+
+/**
+ * Merges drafts into existing conditions: equal status keeps its transition time; types without a draft are kept.
+ * @param nowIso RFC 3339 time for transitions
+ */
+export function mergeConditions(
+  existing: readonly Condition[],
+  drafts: readonly ConditionDraft[],
+  nowIso: string,
+): readonly Condition[] {
+  const byType = new Map(existing.map((condition) => [condition.type, condition]));
+  for (const draft of drafts) {
+    const before = byType.get(draft.type);
+    byType.set(draft.type, {
+      ...draft,
+      lastTransitionTime: before?.status === draft.status ? before.lastTransitionTime : nowIso,
+    });
+  }
+  return [...byType.values()];
+}
+
+/** Registry name of a resource (or name of a rule): `spec.name`, or `metadata.name`. */
+export function registryNameOf(resource: Pick<Resource, 'metadata'> & { readonly spec: object }): string {
+  const { name } = resource.spec as { readonly name?: unknown };
+  return typeof name === 'string' && name !== '' ? name : resource.metadata.name;
+}
+
+/** Holders of names: the resource of one kind that has a registry name. */
+export type NameClaims<R extends Claimant = Resource> = ReadonlyMap<string, R>;
+
+type Claimant = Pick<Resource, 'kind' | 'metadata'> & { readonly spec: object };
+
+/**
+ * Decides which resource has a registry name if several claim it: the older one; of equally old ones the one with the
+ * first key. Resources under deletion claim nothing. Pure.
+ * @param resources of one kind
+ * @returns the holder of each registry name
+ */
+export function claimNames<R extends Claimant>(resources: readonly R[]): NameClaims<R> {
+  const holders = new Map<string, R>();
+  for (const resource of resources) {
+    if (resource.metadata.deletionTimestamp !== undefined) continue;
+    const name = registryNameOf(resource);
+    const holder = holders.get(name);
+    if (holder === undefined || isOlder(resource, holder)) holders.set(name, resource);
+  }
+  return holders;
+}
+
+/** Describes a name conflict, with the fix. @param holder the resource that has the name */
+export function nameConflictMessage(resource: Claimant, holder: Claimant): string {
+  const { namespace, name } = holder.metadata;
+  return `the name ${registryNameOf(resource)} belongs to the older ${holder.kind} ${namespace}/${name}; set another spec.name or delete one of the two`;
+}
+
+/** True if a resource precedes another with the same claim: the older one; of equally old ones by their keys. */
+export function isOlder(a: Pick<Resource, 'kind' | 'metadata'>, b: Pick<Resource, 'kind' | 'metadata'>): boolean {
+  const difference = Date.parse(a.metadata.creationTimestamp) - Date.parse(b.metadata.creationTimestamp);
+  return difference === 0 || Number.isNaN(difference) ? keyText(keyOf(a)) < keyText(keyOf(b)) : difference < 0;
+}
+
+/** Class of the gateway in a spec, or null. */
+export function gatewayClassOf(spec: object): string | null {
+  const { gatewayClassName } = spec as { readonly gatewayClassName?: unknown };
+  return typeof gatewayClassName === 'string' ? gatewayClassName : null;
 }

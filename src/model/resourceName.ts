@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import type { Resource } from './resource.ts';
 
 /** Maximum length of a created metadata.name: names appear in labels, whose values are at most 63 characters. */
 const MAX_LENGTH = 63;
@@ -30,10 +29,4 @@ export function* resourceNames(registryName: string): Generator<string, never, u
       .slice(0, HASH_LENGTH);
     yield slug === '' ? `x-${hash}` : `${slug}-${hash}`;
   }
-}
-
-/** Registry name of a resource (or name of a rule): `spec.name`, or `metadata.name`. */
-export function registryNameOf(resource: Pick<Resource, 'metadata'> & { readonly spec: object }): string {
-  const { name } = resource.spec as { readonly name?: unknown };
-  return typeof name === 'string' && name !== '' ? name : resource.metadata.name;
 }

@@ -3,7 +3,7 @@ import { Findings } from '../kinds/outcome.ts';
 import type { Platform, ProgramSettings } from '../kinds/resourceKind.ts';
 import { noServices } from '../kinds/serviceLookup.ts';
 import { parseLabelSelector } from '../model/labelSelector.ts';
-import { registryNameOf } from '../model/resourceName.ts';
+import { registryNameOf } from '../model/resource.ts';
 import { noCounts } from '../routing/admissionCounts.ts';
 import type { AuditWriter } from '../store/auditWriter.ts';
 import type { SchemaStores } from '../store/resourceGroupStore.ts';

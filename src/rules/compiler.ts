@@ -1,9 +1,7 @@
 import { DEFAULT_PRIORITY, ONE_EFFECT, type RoutingRule } from '../kinds/routingRule/spec.ts';
 import type { PlacedProblem } from '../model/errors.ts';
-import { claimNames, nameConflictMessage } from '../model/nameClaims.ts';
 import { areAlike } from '../model/record.ts';
-import { keyTextOf } from '../model/resource.ts';
-import { registryNameOf } from '../model/resourceName.ts';
+import { claimNames, keyTextOf, nameConflictMessage, registryNameOf } from '../model/resource.ts';
 import { type CompiledRulesFile, compileRulesFile } from './compile/checkRules.ts';
 import { type CompiledRule, compileRule } from './compile/compiledRule.ts';
 import type { RuleDefinition } from './compile/definition.ts';

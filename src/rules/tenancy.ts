@@ -11,7 +11,7 @@ import type { ResourceGroupConfigurationSpec as GroupsSpec } from '../kinds/reso
 import { hostMatches, hostOf } from '../model/hostPattern.ts';
 import type { RequestUser } from '../model/requestUser.ts';
 import type { Resource } from '../model/resource.ts';
-import { registryNameOf } from '../model/resourceName.ts';
+import { registryNameOf } from '../model/resource.ts';
 import type { RuleDefinition } from './compile/definition.ts';
 import { type TextMatcher, validMatcher } from './textMatcher.ts';
 

@@ -1,8 +1,8 @@
 import type { Knex } from 'knex';
 import type { ResourceKey } from '../model/resource.ts';
 import { batches, cutToWidth, storable, whereGiven, whereWithin } from './columns.ts';
+import { fenceHolds } from './database.ts';
 import { agedTable } from './deletion.ts';
-import { fenceHolds } from './leaderRepository.ts';
 import type { Fence } from './store.ts';
 
 const ENTRIES = 'eg_audit';

@@ -1,36 +1,8 @@
 import type { Knex } from 'knex';
 import { ENGINE_CLUSTER } from '../kinds/engineCluster/spec.ts';
-import { toColumns } from './columns.ts';
 import type { Database } from './database.ts';
+import { backendRows } from './resourceRepository.ts';
 import type { BackendRow, SourceName } from './store.ts';
-
-const columns = {
-  name: 'name',
-  routingGroup: 'routing_group',
-  proxyTo: 'backend_url',
-  externalUrl: 'external_url',
-  active: 'active',
-} as const;
-
-/** Columns of `gateway_backend` of a row. */
-export function backendColumns(row: BackendRow): Record<string, unknown> {
-  return toColumns(row, columns);
-}
-
-/**
- * Selects rows as they are stored, nulls of hand-written rows read as the reference's defaults
- * (docs/compatibility.md#cluster-registry).
- */
-export async function backendRows(query: Knex.QueryBuilder): Promise<readonly BackendRow[]> {
-  const rows = (await query.select(columns)) as Readonly<Record<keyof typeof columns, string | null>>[];
-  return rows.map(({ name, routingGroup, proxyTo, externalUrl, active }) => ({
-    name: name ?? '',
-    routingGroup: routingGroup ?? 'adhoc',
-    proxyTo: proxyTo ?? '',
-    externalUrl: externalUrl ?? proxyTo ?? '',
-    active: Boolean(active),
-  }));
-}
 
 /**
  * `gateway_backend` (docs/compatibility.md#tables). Rows of resources are written by `ResourceRepository`; those that no

@@ -12,6 +12,7 @@ import { SqliteClient, sqliteDialect } from './dialects/sqlite.ts';
 import { databaseFailure, storeError } from './failures.ts';
 import type { DatabaseTarget, DatabaseTls, ServerTarget } from './jdbcUrl.ts';
 import { MysqlClient, PostgresqlClient } from './knexClients.ts';
+import type { Fence } from './store.ts';
 
 /** Bounds of the connection pool, milliseconds. */
 export interface DatabaseLimits {
@@ -198,4 +199,26 @@ export function openDatabase(target: DatabaseTarget, limits: DatabaseLimits, log
     },
   };
   return new Database(knexFactory(config), target.dialect === 'mysql' ? mysqlDialect : postgresqlDialect);
+}
+
+export interface LeaderRow {
+  readonly holder: string | null;
+  readonly epoch: number;
+  readonly expires: number;
+  readonly now: number;
+}
+
+/** Locks the row of `eg_leader`. */
+export async function lockedLeader(trx: Knex.Transaction, database: Database): Promise<LeaderRow | undefined> {
+  const { clockMs, forUpdate } = database.dialect;
+  const lock = trx('eg_leader')
+    .where('name', 'leader')
+    .first('holder', 'epoch', 'expires', trx.raw(`${clockMs} as now`));
+  return (await (forUpdate === '' ? lock : lock.forUpdate())) as LeaderRow | undefined;
+}
+
+/** True if a fence still holds. Until the transaction ends, no other replica can take over. */
+export async function fenceHolds(trx: Knex.Transaction, database: Database, fence: Fence): Promise<boolean> {
+  const row = await lockedLeader(trx, database);
+  return row !== undefined && row.holder === fence.holder && row.epoch === fence.epoch;
 }

@@ -1,5 +1,5 @@
 import type { Database } from './database.ts';
-import { fenceHolds } from './leaderRepository.ts';
+import { fenceHolds } from './database.ts';
 import type { Fence } from './store.ts';
 
 /**

@@ -1,4 +1,4 @@
-import { storedClusterUrl } from '../model/clusterUrl.ts';
+import { storedClusterUrl } from '../model/clusterAddresses.ts';
 import type { BackendRow } from './store.ts';
 
 /** Fields of a row that may differ between two of one name. */

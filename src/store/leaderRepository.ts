@@ -1,30 +1,5 @@
-import type { Knex } from 'knex';
-import type { Database } from './database.ts';
+import { type Database, type LeaderRow, lockedLeader } from './database.ts';
 import type { Fence, LeaderState } from './store.ts';
-
-interface Row {
-  readonly holder: string | null;
-  readonly epoch: number;
-  readonly expires: number;
-  readonly now: number;
-}
-
-async function lockedRow(trx: Knex.Transaction, database: Database): Promise<Row | undefined> {
-  const { clockMs, forUpdate } = database.dialect;
-  const lock = trx('eg_leader')
-    .where('name', 'leader')
-    .first('holder', 'epoch', 'expires', trx.raw(`${clockMs} as now`));
-  return (await (forUpdate === '' ? lock : lock.forUpdate())) as Row | undefined;
-}
-
-/**
- * True if the fence still holds; locks the row until the transaction ends, so that no other replica can take over
- * meanwhile.
- */
-export async function fenceHolds(trx: Knex.Transaction, database: Database, fence: Fence): Promise<boolean> {
-  const row = await lockedRow(trx, database);
-  return row !== undefined && row.holder === fence.holder && row.epoch === fence.epoch;
-}
 
 /** `eg_leader`: one row; its epoch grows with each change of the holder (docs/decisions/0005-guarded-projection.md). */
 export class LeaderRepository {
@@ -40,7 +15,7 @@ export class LeaderRepository {
    */
   acquire(holder: string, ttlMs: number): Promise<Fence | null> {
     return this.database.transaction(async (trx) => {
-      const row = await lockedRow(trx, this.database);
+      const row = await lockedLeader(trx, this.database);
       if (row === undefined) return null;
       const { now } = row;
       if (row.holder !== holder && row.holder !== null && row.expires > now) return null;
@@ -66,7 +41,7 @@ export class LeaderRepository {
       const { clockMs } = this.database.dialect;
       const row = (await knex('eg_leader')
         .where('name', 'leader')
-        .first('holder', 'expires', knex.raw(`${clockMs} as now`))) as Row | undefined;
+        .first('holder', 'expires', knex.raw(`${clockMs} as now`))) as LeaderRow | undefined;
       if (row === undefined || row.holder === null) return { isHeld: false, expiredForMs: null };
       const remaining = row.expires - row.now;
       return remaining > 0 ? { isHeld: true, expiredForMs: null } : { isHeld: false, expiredForMs: -remaining };

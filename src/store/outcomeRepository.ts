@@ -1,9 +1,9 @@
 import { BulkInsert } from './bulkInsert.ts';
 import { batches, cutToWidth } from './columns.ts';
 import type { Database } from './database.ts';
+import { fenceHolds } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
 import { deleteSumsBefore, noteChanges, noteDeletion, noting } from './hourlySums.ts';
-import { fenceHolds } from './leaderRepository.ts';
 import { type OutcomeColumn, type OutcomeRow, outcomeColumns, outcomeOfRow } from './outcomeColumns.ts';
 import { insertGroupSets, insertQueryGroups } from './queryGroups.ts';
 import { certainty, type QueryOutcomeRecord, RUNNING, type UnendedQuery } from './queryOutcome.ts';

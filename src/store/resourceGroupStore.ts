@@ -4,7 +4,7 @@ import { ExactMatchSelector, type ExactMatchSelectorRow } from '../model/exactMa
 import type { ResourceKey } from '../model/resource.ts';
 import { batches, toColumns } from './columns.ts';
 import type { Database } from './database.ts';
-import { fenceHolds } from './leaderRepository.ts';
+import { fenceHolds } from './database.ts';
 import { columnsOf, inTransaction, type ResourceGroupStore } from './resourceGroupTables.ts';
 import type { Fence } from './store.ts';
 

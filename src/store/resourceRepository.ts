@@ -2,11 +2,10 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Knex } from 'knex';
 import type { Kind, ResourceKey } from '../model/resource.ts';
 import { Turns } from '../model/turns.ts';
-import { backendColumns, backendRows } from './backendRepository.ts';
-import { batches } from './columns.ts';
+import { batches, toColumns } from './columns.ts';
 import type { Database } from './database.ts';
+import { fenceHolds } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
-import { fenceHolds } from './leaderRepository.ts';
 import type { BackendRow, Fence, SetDifference, StatusResult, StoredResource } from './store.ts';
 
 type Row = Readonly<Record<string, string | number | null>>;
@@ -41,6 +40,29 @@ const CONFIRMATIONS = 'deletions';
 
 /** Rows of one statement. */
 const BATCH = 50;
+
+const rowColumns = {
+  name: 'name',
+  routingGroup: 'routing_group',
+  proxyTo: 'backend_url',
+  externalUrl: 'external_url',
+  active: 'active',
+} as const;
+
+/**
+ * Selects rows as they are stored, nulls of hand-written rows read as the reference's defaults
+ * (docs/compatibility.md#cluster-registry).
+ */
+export async function backendRows(query: Knex.QueryBuilder): Promise<readonly BackendRow[]> {
+  const rows = (await query.select(rowColumns)) as Readonly<Record<keyof typeof rowColumns, string | null>>[];
+  return rows.map(({ name, routingGroup, proxyTo, externalUrl, active }) => ({
+    name: name ?? '',
+    routingGroup: routingGroup ?? 'adhoc',
+    proxyTo: proxyTo ?? '',
+    externalUrl: externalUrl ?? proxyTo ?? '',
+    active: Boolean(active),
+  }));
+}
 
 function columnOf(field: string): string {
   return columnNames[field as keyof typeof columnNames] ?? field;
@@ -306,7 +328,10 @@ async function putRows(trx: Knex.Transaction, rows: readonly BackendRow[]): Prom
   // In the order of the table's key, as statements of other programs on all rows go: in another one both could wait for each other.
   const inOrder = rows.toSorted((one, other) => (one.name < other.name ? -1 : 1));
   for (const some of batches(inOrder, BATCH)) {
-    await trx('gateway_backend').insert(some.map(backendColumns)).onConflict('name').merge();
+    await trx('gateway_backend')
+      .insert(some.map((row) => toColumns(row, rowColumns)))
+      .onConflict('name')
+      .merge();
   }
 }
 

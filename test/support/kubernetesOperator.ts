@@ -47,7 +47,7 @@ export function kubernetesOperatorOptions(parts: {
     store,
     table,
     compiler: defaultRuleCompiler(),
-    rulesFile: () => null,
+    rulesFile: null,
     instance,
     clock: systemClock,
     random: Math.random,

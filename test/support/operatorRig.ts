@@ -7,7 +7,7 @@ import { noServices } from '../../src/kinds/serviceLookup.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import { type ClusterAddresses, openAddresses } from '../../src/model/clusterAddresses.ts';
 import type { ResourceKey } from '../../src/model/resource.ts';
-import { registryNameOf } from '../../src/model/resourceName.ts';
+import { registryNameOf } from '../../src/model/resource.ts';
 import { DatabaseLeadership } from '../../src/operator/leadership/leadership.ts';
 import { Controller, type ControllerContext } from '../../src/operator/reconcile/controller.ts';
 import { type ExternalChangeReport, externalChangeReport } from '../../src/operator/reconcile/externalChanges.ts';
@@ -110,7 +110,7 @@ export async function startOperator(
     store,
     table,
     compiler: defaultRuleCompiler(),
-    rulesFile: () => null,
+    rulesFile: null,
     leadership,
     allowedServiceNamespaces: [],
     defaultRoutingGroup: 'adhoc',

@@ -1,5 +1,5 @@
 import { routingRule } from '../../kinds/routingRule/kind.ts';
-import type { Condition } from '../../model/condition.ts';
+import type { Condition } from '../../model/resource.ts';
 import { within } from '../../model/timeLimit.ts';
 import type { InventoryRule, RuleInventory } from '../../operator/registry/ruleInventory.ts';
 import { type ClusterEntry, takesNewQueries } from '../../routing/routingTable.ts';

@@ -185,7 +185,7 @@ export async function openControl(
     ownDatabase: databaseName(databaseSettings(config)),
     table,
     compiler,
-    rulesFile: () => rulesFile?.current ?? null,
+    rulesFile,
     admissionCounts: counts,
     instance: `${hostname()}-${randomUUID()}`,
     clock,

@@ -12,7 +12,6 @@ import type { RequestBodies } from '../../gateway/bodies/requestBodies.ts';
 import { DataPlane, type QueueOptions } from '../../gateway/dataPlane.ts';
 import { ExternalRulesClient } from '../../gateway/external/externalRules.ts';
 import { CheckClient, healthChecks } from '../../gateway/health/checks.ts';
-import type { CredentialsRejection } from '../../gateway/health/healthCheck.ts';
 import { HealthMonitors } from '../../gateway/health/healthMonitors.ts';
 import { defaultStickinessOptions } from '../../gateway/ownership/stickiness.ts';
 import type { ClusterTls } from '../../gateway/tls/clusterTls.ts';
@@ -192,8 +191,7 @@ export function openMonitors(context: GatewayContext, { table, operator }: Contr
     // Authors of other sources operate the gateway.
     trustsResources: config.resources.source !== 'kubernetes',
     ofCluster: (cluster: string, proxyTo: string) => operator.healthCredentials(cluster, proxyTo),
-    report: (cluster: string, rejection: CredentialsRejection | null) =>
-      operator.controller.reportHealthCredentials(cluster, rejection),
+    report: operator.controller.reportHealthCredentials.bind(operator.controller),
   };
   const monitors = new HealthMonitors(
     { table, kinds, credentials, logger, registry: metrics, clock, random },

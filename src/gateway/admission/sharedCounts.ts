@@ -55,8 +55,7 @@ export class SharedCounts implements AdmissionCounts {
   }
 
   cluster(name: string): number | null {
-    const limit = this.#table.current.clusters.get(name)?.maxRunningQueries;
-    return limit === undefined ? null : (this.#counts?.running.get(clusterCounter(name)) ?? null);
+    return this.#counts?.running.get(clusterCounter(name)) ?? null;
   }
 
   limit(key: string): AdmissionCount | null {

@@ -2,12 +2,10 @@ import { createSecureContext } from 'node:tls';
 import { isDeepStrictEqual } from 'node:util';
 import { certificatesProblem } from '../../model/certificates.ts';
 import type { ClusterAddresses } from '../../model/clusterAddresses.ts';
-import { clusterUrlProblem } from '../../model/clusterUrl.ts';
+import { clusterUrlProblem } from '../../model/clusterAddresses.ts';
 import { type Problem, problemText } from '../../model/errors.ts';
-import { claimNames } from '../../model/nameClaims.ts';
 import { isRecord } from '../../model/record.ts';
-import { ACTIVE_ANNOTATION, keyTextOf, type Resource } from '../../model/resource.ts';
-import { registryNameOf } from '../../model/resourceName.ts';
+import { ACTIVE_ANNOTATION, claimNames, keyTextOf, type Resource, registryNameOf } from '../../model/resource.ts';
 import { DEFAULT_WEIGHT } from '../../model/strategies.ts';
 import type { ClusterTlsMaterial, RoutableCluster } from '../../routing/routingTable.ts';
 import type { GrantRejection, Tenancy } from '../../rules/tenancy.ts';
@@ -170,14 +168,8 @@ function routableCluster(resource: Resource, spec: EngineClusterSpec, url: strin
 }
 
 /** The derived row of `gateway_backend`. */
-export function toBackendRow(cluster: RoutableCluster): BackendRow {
-  return {
-    name: cluster.name,
-    routingGroup: cluster.routingGroup,
-    proxyTo: cluster.proxyTo,
-    externalUrl: cluster.externalUrl,
-    active: cluster.active,
-  };
+export function toBackendRow({ name, routingGroup, proxyTo, externalUrl, active }: RoutableCluster): BackendRow {
+  return { name, routingGroup, proxyTo, externalUrl, active };
 }
 
 export function rowCluster(row: BackendRow): RoutableCluster {

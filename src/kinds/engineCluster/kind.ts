@@ -1,7 +1,6 @@
 import { openAddresses } from '../../model/clusterAddresses.ts';
 import { areAlike, isRecord } from '../../model/record.ts';
-import { ACTIVE_ANNOTATION, type Resource } from '../../model/resource.ts';
-import { registryNameOf } from '../../model/resourceName.ts';
+import { ACTIVE_ANNOTATION, type Resource, registryNameOf } from '../../model/resource.ts';
 import type { AdmissionCounts } from '../../routing/admissionCounts.ts';
 import type { ClusterEntry, RoutableCluster } from '../../routing/routingTable.ts';
 import { openTenancy } from '../../rules/tenancy.ts';
@@ -257,7 +256,10 @@ function clusterStatusIn(outcome: ClusterOutcome, { stored, table, findings, cou
 function engineFields(entry: ClusterEntry | null, counts: AdmissionCounts): Readonly<Record<string, unknown>> {
   if (entry === null) return {};
   const { running, queued, version, coordinatorId } = entry.health;
-  const fields = { runningQueries: running ?? counts.cluster(entry.name), queuedQueries: queued };
+  const fields = {
+    runningQueries: running ?? (entry.maxRunningQueries === undefined ? null : counts.cluster(entry.name)),
+    queuedQueries: queued,
+  };
   const all = Object.entries({ ...fields, version, coordinatorId });
   return Object.fromEntries(all.filter(([, value]) => value !== null && value !== undefined));
 }

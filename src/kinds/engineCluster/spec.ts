@@ -5,7 +5,6 @@ import {
   groupWithoutEdgeSpaces,
   httpUrl,
   immutableName,
-  notOne,
   usableHost,
   usablePort,
   withoutControlCharacters,
@@ -208,7 +207,7 @@ export const EngineClusterSpec = closedObject(
   [
     'has(self.proxyTo) != has(self.serviceRef)',
     'proxyTo or serviceRef must be set, and not both; write proxyTo: http://HOST:PORT, or name a Service',
-    (spec) => notOne(spec, ['proxyTo', 'serviceRef']),
+    ['proxyTo', 'serviceRef'],
     'is set next to proxyTo: ',
   ],
   [

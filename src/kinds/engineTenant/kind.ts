@@ -1,8 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type Problem, problemText } from '../../model/errors.ts';
 import { matchesLabels, toLabelSelector } from '../../model/labelSelector.ts';
-import { isOlder } from '../../model/nameClaims.ts';
-import { keyTextOf, type Resource } from '../../model/resource.ts';
+import { isOlder, keyTextOf, type Resource } from '../../model/resource.ts';
 import { namesIn, openTenancy, Tenancy, type TenantGrants } from '../../rules/tenancy.ts';
 import { matchProblems } from '../../rules/textMatcher.ts';
 import { ENGINE_CLUSTER } from '../engineCluster/spec.ts';

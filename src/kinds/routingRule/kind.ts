@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { areAlike, isRecord } from '../../model/record.ts';
-import { keyTextOf, type Resource } from '../../model/resource.ts';
-import { registryNameOf } from '../../model/resourceName.ts';
+import { keyTextOf, type Resource, registryNameOf } from '../../model/resource.ts';
 import type { AdmissionPolicy } from '../../routing/admissionPolicy.ts';
 import type { RoutableCluster } from '../../routing/routingTable.ts';
 import { compileRule } from '../../rules/compile/compiledRule.ts';
@@ -225,7 +224,7 @@ export class RuleProgram implements KindProgram {
   /** Thousands of rules take a while to compile: only if one of them, the file, or a right is another than last time. */
   #compile(rules: readonly Resource[], rights: RuleRights | null): CompiledRules {
     const { compiler, rulesFile } = this.#settings;
-    const file = rulesFile();
+    const file = rulesFile?.current ?? null;
     const inputs = [rights?.version, file];
     const isSame = isDeepStrictEqual(inputs, this.#inputs) && areAlike(rules, this.#rules, isSameRule);
     if (isSame && this.#compiled !== null) return this.#compiled;

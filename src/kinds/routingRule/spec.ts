@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { groupWithoutEdgeSpaces, immutableName, notOne } from '../../model/cel.ts';
+import { groupWithoutEdgeSpaces, immutableName } from '../../model/cel.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
 import type { Resource } from '../../model/resource.ts';
 import {
@@ -93,7 +93,7 @@ export const RoutingRuleSpec = closedObject(
   [
     '[has(self.actions), has(self.routeTo), has(self.deny)].filter(present, present).size() == 1',
     ONE_EFFECT,
-    (spec) => notOne(spec, ['actions', 'routeTo', 'deny']),
+    ['actions', 'routeTo', 'deny'],
     'is set next to another: ',
   ],
   immutableName(ROUTING_RULE),

@@ -1,8 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import { MASK, maskUrls } from '../../config/logger.ts';
 import type { ResourceOutcome } from '../../kinds/outcome.ts';
-import { API_FIELD_MANAGER, keyOf, keyOfText, keyText, type Resource, type ResourceKey } from '../../model/resource.ts';
-import { registryNameOf } from '../../model/resourceName.ts';
+import {
+  API_FIELD_MANAGER,
+  keyOf,
+  keyOfText,
+  keyText,
+  type Resource,
+  type ResourceKey,
+  registryNameOf,
+} from '../../model/resource.ts';
 import { Turns } from '../../model/turns.ts';
 import type { RulesFile } from '../../rules/ruleCompiler.ts';
 import type { AuditMark, NewAuditEntry, SourceChange } from '../../store/auditRepository.ts';
@@ -99,7 +106,7 @@ export class OperatorAudit {
       this.#waiting.clear();
       return COMPARE_MS;
     }
-    const isSameFile = this.#options.rulesFile() === this.#file;
+    const isSameFile = (this.#options.rulesFile?.current ?? null) === this.#file;
     if (this.#epoch === fence.epoch && isSameFile && this.#changed.size + this.#waiting.size === 0) return COMPARE_MS;
     try {
       await this.#compare(fence);
@@ -114,7 +121,7 @@ export class OperatorAudit {
 
   /** Compares resources and rules of the rules file with the marks, and records the differences. */
   async #compare(fence: Fence): Promise<void> {
-    const file = this.#options.rulesFile();
+    const file = this.#options.rulesFile?.current ?? null;
     const isSame = this.#epoch === fence.epoch && file === this.#file;
     const changed = [...this.#changed.union(this.#waiting)];
     this.#changed.clear();

@@ -21,14 +21,21 @@ import {
 } from '../../kinds/serviceLookup.ts';
 import { type LabelSelectorSpec, matchesLabels, toLabelSelector } from '../../model/labelSelector.ts';
 import { isRecord } from '../../model/record.ts';
-import { API_GROUP, API_GROUP_VERSION, keyOf, keyText, keyTextOf, type Resource } from '../../model/resource.ts';
-import { registryNameOf } from '../../model/resourceName.ts';
+import {
+  API_GROUP,
+  API_GROUP_VERSION,
+  keyOf,
+  keyText,
+  keyTextOf,
+  type Resource,
+  registryNameOf,
+} from '../../model/resource.ts';
 import type { Tenancy } from '../../rules/tenancy.ts';
 import { batches } from '../../store/columns.ts';
 import { startJob } from '../../store/job.ts';
 import type { Leadership } from '../leadership/leadership.ts';
 import type { KubernetesComponents, OperatorOptions } from '../operator.ts';
-import { DeletionGuard, type DeletionHold, type OtherLosses } from '../reconcile/deletionGuard.ts';
+import { DeletionGuard, type DeletionHold, type OtherLosses } from '../reconcile/servedResources.ts';
 import { digestOfJson, type ResourceWrites } from '../registry/resourceWrites.ts';
 import { VersionConflict } from '../sources/source.ts';
 

@@ -11,13 +11,15 @@ import {
 } from '../../kinds/outcome.ts';
 import type { KindRegistry, ProgramSettings } from '../../kinds/resourceKind.ts';
 import type { Clock, Random } from '../../model/clock.ts';
-import { type Condition, conditionsAt, mergeConditions } from '../../model/condition.ts';
 import { GatewayError } from '../../model/errors.ts';
 import {
+  type Condition,
+  conditionsAt,
   type Kind,
   keyOfText,
   keyText,
   keyTextOf,
+  mergeConditions,
   type Resource,
   type ResourceKey,
   type ResourceStatus,
@@ -27,12 +29,12 @@ import type { RoutingTableHolder } from '../../routing/routingTable.ts';
 import type { Store } from '../../store/store.ts';
 import type { Leadership } from '../leadership/leadership.ts';
 import { annotate, FencedWrite, type ResourceSource, resourceOfStored, VersionConflict } from '../sources/source.ts';
-import type { DeletionGuardSettings, DeletionHold, OtherLosses } from './deletionGuard.ts';
 import type { ExternalChangeReport } from './externalChanges.ts';
 import type { GroupApplier } from './groupApplier.ts';
 import type { OperatorMetrics } from './metrics.ts';
 import { ResourceWriter, type StoredState } from './resourceWriter.ts';
 import { RoutingState } from './routingState.ts';
+import type { DeletionGuardSettings, DeletionHold, OtherLosses } from './servedResources.ts';
 import { ServedResources } from './servedResources.ts';
 import { type DatabaseView, RowWatch } from './unmanagedRows.ts';
 import { WorkQueue } from './workQueue.ts';
@@ -137,7 +139,6 @@ export class Controller {
 
   constructor(options: ControllerContext) {
     this.#options = options;
-    const { clock, metrics } = options;
     this.#findings = options.findings;
     this.#resources = new ServedResources(options, () => this.scheduleRefresh());
     this.#state = new RoutingState(options);
@@ -146,9 +147,9 @@ export class Controller {
       () => (this.#resources.fromSource ? this.#state.outcomes : null),
       (key) => this.#queue.add(key),
     );
-    this.#queue = new WorkQueue((key) => this.#reconcile(key), metrics, clock, options.random, options.logger);
+    this.#queue = new WorkQueue((key) => this.#reconcile(key), options);
     this.#rows = new RowWatch(options, (view) => this.#sawDatabase(view));
-    metrics.observe(options, this.#queue, this.#resources, this.#state, this.#rows);
+    options.metrics.observe(options, this.#queue, this.#resources, this.#state, this.#rows);
   }
 
   /**

@@ -4,9 +4,8 @@ import { SERVICE } from '../../kinds/serviceLookup.ts';
 import { type Kind, keyOf, keyOfText, type Resource } from '../../model/resource.ts';
 import { countedCalls } from '../sources/kubernetes/apiServerCalls.ts';
 import type { ControllerContext } from './controller.ts';
-import type { DeletionHold } from './deletionGuard.ts';
 import type { RoutingState } from './routingState.ts';
-import type { ServedResources } from './servedResources.ts';
+import type { DeletionHold, ServedResources } from './servedResources.ts';
 import type { RowWatch } from './unmanagedRows.ts';
 import type { WorkQueue } from './workQueue.ts';
 

@@ -2,10 +2,9 @@ import { isDeepStrictEqual } from 'node:util';
 import { isSameOutcome, type ResourceOutcome } from '../../kinds/outcome.ts';
 import { type KindProgram, type ResourceKind, type RoutingDraft, rejectionBy } from '../../kinds/resourceKind.ts';
 import { unreadServices } from '../../kinds/serviceLookup.ts';
-import type { ConditionDraft } from '../../model/condition.ts';
 import { areAlike } from '../../model/record.ts';
-import { type Kind, keyTextOf, type Resource } from '../../model/resource.ts';
-import { registryNameOf } from '../../model/resourceName.ts';
+import type { ConditionDraft } from '../../model/resource.ts';
+import { type Kind, keyTextOf, type Resource, registryNameOf } from '../../model/resource.ts';
 import { type AdmissionPolicy, noPolicy } from '../../routing/admissionPolicy.ts';
 import type { RoutableCluster } from '../../routing/routingTable.ts';
 import type { CompiledRules } from '../../rules/ruleCompiler.ts';
@@ -91,7 +90,7 @@ export class RoutingState {
       keyTextOf(each) !== key && (!kind.hasUniqueNames || registryNameOf(each) === name);
     const program = kind.program({
       ...this.#options,
-      ...{ services: unreadServices(services), compiler: compiler.fresh(), rulesFile: () => null },
+      ...{ services: unreadServices(services), compiler: compiler.fresh(), rulesFile: null },
     });
     const draft: RoutingDraft = {
       ...{ rows: [], resources: new Map(), tenancy: this.tenancy },

@@ -1,8 +1,6 @@
 import { LRUCache } from 'lru-cache';
-import type { Logger } from 'pino';
-import type { Clock, Random } from '../../model/clock.ts';
 import { GatewayError } from '../../model/errors.ts';
-import type { OperatorMetrics } from './metrics.ts';
+import type { ControllerContext } from './controller.ts';
 
 /** Resources that are reconciled concurrently: the statuses of a large set must not flood the source. */
 const WORKERS = 16;
@@ -19,10 +17,7 @@ const MAX_CAUSES = 50;
  */
 export class WorkQueue {
   readonly #work: (key: string) => Promise<number>;
-  readonly #metrics: OperatorMetrics;
-  readonly #clock: Clock;
-  readonly #random: Random;
-  readonly #logger: Logger;
+  readonly #options: ControllerContext;
   /** Keys to be worked on, in order, and keys that are worked on; with the monotonic milliseconds since which they are. */
   readonly waiting = new Map<string, number>();
   readonly running = new Map<string, number>();
@@ -36,18 +31,9 @@ export class WorkQueue {
   #isStopped = false;
 
   /** @param work brings a key's object to where it should be; returns the milliseconds after which it is due again, 0 for never */
-  constructor(
-    work: (key: string) => Promise<number>,
-    metrics: OperatorMetrics,
-    clock: Clock,
-    random: Random,
-    logger: Logger,
-  ) {
+  constructor(work: (key: string) => Promise<number>, options: ControllerContext) {
     this.#work = work;
-    this.#metrics = metrics;
-    this.#clock = clock;
-    this.#random = random;
-    this.#logger = logger;
+    this.#options = options;
   }
 
   /** Keys that wait for a worker or for their next try. */
@@ -59,9 +45,9 @@ export class WorkQueue {
   add(key: string): void {
     if (this.#isStopped) return;
     this.#clearTimer(key);
-    this.#metrics.added(key);
+    this.#options.metrics.added(key);
     if (this.running.has(key)) this.#again.add(key);
-    else if (!this.waiting.has(key)) this.waiting.set(key, this.#clock.monotonic());
+    else if (!this.waiting.has(key)) this.waiting.set(key, this.#options.clock.monotonic());
     this.#next();
   }
 
@@ -78,9 +64,9 @@ export class WorkQueue {
     for (const [key, since] of this.waiting) {
       if (this.running.size >= WORKERS) return;
       this.waiting.delete(key);
-      const now = this.#clock.monotonic();
+      const now = this.#options.clock.monotonic();
       this.running.set(key, now);
-      this.#metrics.waited(key, (now - since) / 1_000);
+      this.#options.metrics.waited(key, (now - since) / 1_000);
       const work = this.#run(key).finally(() => this.#works.delete(work));
       this.#works.add(work);
     }
@@ -88,7 +74,7 @@ export class WorkQueue {
 
   async #run(key: string): Promise<void> {
     let dueMs = 0;
-    const ended = this.#metrics.started(key);
+    const ended = this.#options.metrics.started(key);
     try {
       dueMs = await this.#work(key);
       this.#failures.delete(key);
@@ -99,7 +85,7 @@ export class WorkQueue {
     }
     this.running.delete(key);
     if (this.#isStopped) return;
-    if (this.#again.delete(key)) this.waiting.set(key, this.#clock.monotonic());
+    if (this.#again.delete(key)) this.waiting.set(key, this.#options.clock.monotonic());
     else if (dueMs > 0) {
       this.#timers.set(
         key,
@@ -115,15 +101,15 @@ export class WorkQueue {
     this.#failures.set(key, failures);
     const full = Math.min(MAX_BACK_OFF_MS, BACK_OFF_MS * 2 ** (failures - 1));
     const askedMs = error instanceof GatewayError ? (error.retryAfterSeconds ?? 0) * 1_000 : 0;
-    const retryInMs = Math.max(askedMs, Math.round(full * (1 - this.#random() / 4)));
+    const retryInMs = Math.max(askedMs, Math.round(full * (1 - this.#options.random() / 4)));
     this.#log(key, error, { failures, retryInMs });
-    this.#metrics.retried(key);
+    this.#options.metrics.retried(key);
     return retryInMs;
   }
 
   /** Logs a failure, one line for each cause and not one for each of thousands of resources. */
   #log(key: string, error: unknown, facts: { readonly failures: number; readonly retryInMs: number }): void {
-    const now = this.#clock.monotonic();
+    const now = this.#options.clock.monotonic();
     const text = error instanceof Error ? error.message : String(error);
     const [, namespace, name] = key.split('/');
     const cause = text.replaceAll(`${namespace}/${name}`, '').replaceAll(`"${name}"`, '');
@@ -134,7 +120,7 @@ export class WorkQueue {
     }
     this.#causes.set(cause, { at: now, since: 0 });
     const repeated = entry?.since ?? 0;
-    this.#logger.warn({ key, err: error, repeated, ...facts }, 'reconcile failed; retrying');
+    this.#options.logger.warn({ key, err: error, repeated, ...facts }, 'reconcile failed; retrying');
   }
 
   #clearTimer(key: string): void {

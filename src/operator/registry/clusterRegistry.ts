@@ -20,8 +20,7 @@ import {
 import { ChangeCount } from '../../model/changeCount.ts';
 import { GatewayError } from '../../model/errors.ts';
 import type { RegistryCluster } from '../../model/registryCluster.ts';
-import { ACTIVE_ANNOTATION, keyTextOf, type Resource } from '../../model/resource.ts';
-import { registryNameOf } from '../../model/resourceName.ts';
+import { ACTIVE_ANNOTATION, keyTextOf, type Resource, registryNameOf } from '../../model/resource.ts';
 import type { RoutableCluster } from '../../routing/routingTable.ts';
 import type { GrantRejection } from '../../rules/tenancy.ts';
 import type { SourceName } from '../../store/store.ts';

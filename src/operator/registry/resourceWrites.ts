@@ -5,11 +5,11 @@ import { type Acceptance, isSuspended, type ResourceOutcome } from '../../kinds/
 import type { ResourceKind } from '../../kinds/resourceKind.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { ClusterAddresses } from '../../model/clusterAddresses.ts';
-import type { Condition } from '../../model/condition.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { isRecord } from '../../model/record.ts';
-import { type Kind, keyOf, type Resource, type ResourceKey } from '../../model/resource.ts';
-import { registryNameOf, resourceNames } from '../../model/resourceName.ts';
+import type { Condition } from '../../model/resource.ts';
+import { type Kind, keyOf, type Resource, type ResourceKey, registryNameOf } from '../../model/resource.ts';
+import { resourceNames } from '../../model/resourceName.ts';
 import type { RoutingTableHolder } from '../../routing/routingTable.ts';
 import type { GrantRejection } from '../../rules/tenancy.ts';
 import type { Controller } from '../reconcile/controller.ts';

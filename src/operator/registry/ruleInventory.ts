@@ -1,8 +1,7 @@
 import { ruleReferences, ruleTargets } from '../../kinds/routingRule/kind.ts';
 import { DEFAULT_PRIORITY, ROUTING_RULE, type RoutingRuleSpec } from '../../kinds/routingRule/spec.ts';
 import type { PlacedProblem } from '../../model/errors.ts';
-import { keyOf, keyText, type Resource } from '../../model/resource.ts';
-import { registryNameOf } from '../../model/resourceName.ts';
+import { keyOf, keyText, type Resource, registryNameOf } from '../../model/resource.ts';
 import { Turns } from '../../model/turns.ts';
 import type { RuleDefinition } from '../../rules/compile/definition.ts';
 import { draftProblems, type RuleDraft } from '../../rules/compile/ruleDraft.ts';

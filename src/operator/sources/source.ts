@@ -1,16 +1,16 @@
 import { isDeepStrictEqual } from 'node:util';
 import { GatewayError } from '../../model/errors.ts';
-import { gatewayClassOf } from '../../model/gatewayClass.ts';
 import { type LabelSelector, labelsFor, matchesLabels } from '../../model/labelSelector.ts';
 import {
   API_GROUP_VERSION,
+  gatewayClassOf,
   type Kind,
   type OwnerReference,
   type Resource,
   type ResourceKey,
   type ResourceStatus,
+  registryNameOf,
 } from '../../model/resource.ts';
-import { registryNameOf } from '../../model/resourceName.ts';
 import { within } from '../../model/timeLimit.ts';
 import type { BackendRow, Fence, SourceName, StoredResource } from '../../store/store.ts';
 

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { ClusterAddresses } from '../../../src/model/clusterAddresses.ts';
-import { specialAddress } from '../../../src/model/networkAddress.ts';
+import { ClusterAddresses, specialAddress } from '../../../src/model/clusterAddresses.ts';
 
 const strict = new ClusterAddresses({ allowed: [], loopback: false });
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { clusterUrlProblem, storedClusterUrl } from '../../../src/model/clusterUrl.ts';
+import { clusterUrlProblem, storedClusterUrl } from '../../../src/model/clusterAddresses.ts';
 
 test.each([
   'http://a',

@@ -1,7 +1,7 @@
 import { ApiException } from '@kubernetes/client-node';
 import { pino } from 'pino';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import type { Condition } from '../../../src/model/condition.ts';
+import type { Condition } from '../../../src/model/resource.ts';
 import { EventRecorder } from '../../../src/operator/events/eventRecorder.ts';
 
 const START = Date.UTC(2026, 10, 21, 1, 58, 0);

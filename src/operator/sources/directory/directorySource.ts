@@ -29,15 +29,18 @@ import {
   type SourceProblem,
   VersionConflict,
 } from '../source.ts';
-import { type Manifest, type ManifestDocument, manifestsIn, readManifests } from './manifestDocuments.ts';
 import { editDocument, newDocument } from './manifestEdit.ts';
 import {
   changeManifestFile,
   type FileStamp,
   fileStamp,
   listManifestFiles,
+  type Manifest,
+  type ManifestDocument,
+  manifestsIn,
   newManifestPath,
   readManifestFile,
+  readManifests,
 } from './manifestFiles.ts';
 
 /** Options of a directory source. */
