@@ -5,7 +5,7 @@ import type { Problem } from '../model/errors.ts';
 import { checkGroupsFile } from '../model/groupsFile/groupsFile.ts';
 import type { GroupsFile } from '../model/groupsFile/storedGroups.ts';
 import { API_GROUP_VERSION, gatewayClassOf, type Resource, registryNameOf } from '../model/resource.ts';
-import { type ManifestDocument, readManifests } from '../operator/sources/directory/manifestFiles.ts';
+import { type ManifestDocument, manifestsIn } from '../operator/sources/directory/manifestFiles.ts';
 import { textPlace } from '../rules/compile/textPlace.ts';
 import type { CompileContext } from '../rules/language/scope.ts';
 import type { RulesFileProblem } from '../rules/ruleCompiler.ts';
@@ -41,7 +41,7 @@ export function checkManifests(
   const warnings: Finding[] = [];
   const named: NamedPlace[] = [];
   let resources = 0;
-  for (const document of readManifests(text, defaultNamespace)) {
+  for (const document of manifestsIn(text, defaultNamespace)) {
     if (document.kind === 'other') continue;
     resources += 1;
     const at = { path, document: document.number, column: 1 };
@@ -133,7 +133,7 @@ export function groupsOfText(path: string, text: string): GroupsOfText {
     const { problems } = checkGroupsFileText(path, text);
     return { file: problems.length === 0 ? (JSON.parse(text) as GroupsFile) : null, problems };
   }
-  const documents = readManifests(text, 'default');
+  const documents = [...manifestsIn(text, 'default')];
   const ours = documents.filter(isOfGroups);
   const [first, second] = ours;
   const rejection = (line: number, message: string): GroupsOfText => ({

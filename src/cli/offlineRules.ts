@@ -15,7 +15,7 @@ import { problemText } from '../model/errors.ts';
 import type { ProductNames } from '../model/names.ts';
 import type { RequestUser } from '../model/requestUser.ts';
 import { API_GROUP_VERSION, keyOf, keyText } from '../model/resource.ts';
-import { listManifestFiles, type Manifest, readManifests } from '../operator/sources/directory/manifestFiles.ts';
+import { listManifestFiles, type Manifest, manifestsIn } from '../operator/sources/directory/manifestFiles.ts';
 import { STATEMENT_PATH } from '../routing/statementProtocol.ts';
 import type { RuleDraft } from '../rules/compile/ruleDraft.ts';
 import { parseRulesFile } from '../rules/compile/rulesFile.ts';
@@ -80,7 +80,7 @@ export async function offlineRules(path: string, options: OfflineRuleOptions, io
 }
 
 function ruleManifests(file: string, text: string, mistakes: string[]): readonly Manifest[] {
-  return readManifests(text, 'default').flatMap((document) => {
+  return [...manifestsIn(text, 'default')].flatMap((document) => {
     if (document.kind === 'broken') mistakes.push(`${file}:${document.problemLine}:1: error: ${document.message}`);
     const isRule = document.kind === 'resource' && document.manifest.key.kind === ROUTING_RULE;
     return isRule ? [document.manifest] : [];

@@ -284,7 +284,6 @@ export class DataPlane {
       chooser.sweep(table.current);
     };
     this.#timers = [setInterval(sweep, SWEEP_INTERVAL_MS).unref()];
-    this.#queue?.queue.start();
     await stickiness.start();
   }
 

@@ -76,7 +76,7 @@ export class DurableQueue {
   readonly #pending = new Set<Promise<unknown>>();
   readonly #sourceHeader: string;
   readonly #newId: () => string;
-  #loop: NodeJS.Timeout | null = null;
+  #loop: NodeJS.Timeout | undefined;
   #reading: NodeJS.Timeout | null = null;
   #roundAt = 0;
   #rounds = 0;
@@ -104,10 +104,6 @@ export class DurableQueue {
     this.#newId = queuedIds(parts.random(), parts.clock);
   }
 
-  start(): void {
-    this.#loop = setInterval(() => void this.#work(), LOOP_MS).unref();
-  }
-
   /** Stores and queues a submission that waits for its turn. Never rejects. */
   async enter(
     proxied: ProxiedRequest,
@@ -123,7 +119,7 @@ export class DurableQueue {
     const { id } = query;
     query.decide(decision, wait, wait.slots);
     query.giveUp = giveUp;
-    this.#queries.set(id, query);
+    this.#add(query);
     const request = key.seal('request', id, encodeSubmission(storedSubmission(proxied, submission)));
     const source = firstHeader(proxied.request.rawHeaders, this.#sourceHeader) ?? null;
     const row = { id, group: decision.group, user: user.user, source, reason: query.reason, request, replica };
@@ -164,7 +160,7 @@ export class DurableQueue {
       this.#responses.undecided(proxied, id);
       return;
     }
-    this.#queries.set(id, query);
+    this.#add(query);
     const isElsewhere = query.stage === 'elsewhere';
     const late = () => {
       query.polledAt = this.#now();
@@ -240,7 +236,7 @@ export class DurableQueue {
   /** Hands queued queries over to other replicas, and waits for pending submissions. Never rejects. */
   async stop(): Promise<void> {
     this.#stopping = true;
-    if (this.#loop !== null) clearInterval(this.#loop);
+    clearInterval(this.#loop);
     const { repository, replica } = this.#options;
     for (const query of [...this.#queries.values()]) if (query.stage === 'waiting') this.#leave(query);
     // Requests that are held enter the queue now.
@@ -252,6 +248,12 @@ export class DurableQueue {
         'failed to hand over queued queries; other replicas adopt them within seconds',
       ),
     );
+  }
+
+  /** Adds a query; the loop runs from the first one on. */
+  #add(query: ClientQuery): void {
+    this.#queries.set(query.id, query);
+    this.#loop ??= setInterval(() => void this.#work(), LOOP_MS).unref();
   }
 
   #readSoon(): void {

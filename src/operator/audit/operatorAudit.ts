@@ -10,6 +10,7 @@ import {
   type ResourceKey,
   registryNameOf,
 } from '../../model/resource.ts';
+import { settlesWithin } from '../../model/timeLimit.ts';
 import { Turns } from '../../model/turns.ts';
 import type { RulesFile } from '../../rules/ruleCompiler.ts';
 import type { AuditMark, NewAuditEntry, SourceChange } from '../../store/auditRepository.ts';
@@ -22,8 +23,10 @@ import { fileRules } from '../registry/rulesFile/ruleDocument.ts';
 import { digestOfState, stateDigest, stateOf, writeDigest } from '../sources/resourceDigest.ts';
 import type { FieldWriter } from '../sources/source.ts';
 
-/** Interval at which reported changes are compared, in milliseconds. */
+/** Time from a change to its comparison, in milliseconds. */
 const COMPARE_MS = 250;
+/** Longest time between two comparisons, in milliseconds: each refresh of the routing table has one. */
+const IDLE_MS = 30_000;
 /** Retry delay while the database is unavailable. */
 const RETRY_MS = 2_000;
 /** Time for which a change without a known author waits for the entry of a call. */
@@ -68,6 +71,8 @@ export class OperatorAudit {
   #rules: ReadonlyMap<string, AuditedThing> | null = new Map();
   #isFailing = false;
   #stop = async () => {};
+  /** Resolves with the next refresh or change of leadership, or the end. */
+  #wake = Promise.withResolvers<void>();
 
   constructor(options: OperatorOptions, leadership: Leadership, writes: ResourceWrites) {
     this.#options = options;
@@ -83,12 +88,15 @@ export class OperatorAudit {
   start(): void {
     this.#writes.controller.onRefresh((changed) => {
       for (const key of changed) this.#changed.add(key);
+      this.#wake.resolve();
     });
+    this.#leadership.onChange(() => this.#wake.resolve());
     this.#stop = startJob(0, () => this.#round());
   }
 
-  async stop(): Promise<void> {
-    await this.#stop();
+  stop(): Promise<void> {
+    this.#wake.resolve();
+    return this.#stop();
   }
 
   /** Records that annotations of a resource were removed because their effect had ended. */
@@ -101,13 +109,18 @@ export class OperatorAudit {
 
   async #round(): Promise<number> {
     const { fence } = this.#leadership;
-    if (fence === null || !this.#writes.controller.isFromSource) {
+    const isWriter = fence !== null && this.#writes.controller.isFromSource;
+    if (!isWriter) {
       this.#epoch = null;
       this.#waiting.clear();
-      return COMPARE_MS;
     }
     const isSameFile = (this.#options.rulesFile?.current ?? null) === this.#file;
-    if (this.#epoch === fence.epoch && isSameFile && this.#changed.size + this.#waiting.size === 0) return COMPARE_MS;
+    const isCompared = this.#epoch === fence?.epoch && isSameFile && this.#changed.size + this.#waiting.size === 0;
+    if (!isWriter || isCompared) {
+      this.#wake = Promise.withResolvers();
+      await settlesWithin(this.#wake.promise, IDLE_MS);
+      return COMPARE_MS;
+    }
     try {
       await this.#compare(fence);
       this.#isFailing = false;

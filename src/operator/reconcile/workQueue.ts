@@ -119,8 +119,7 @@ export class WorkQueue {
       return;
     }
     this.#causes.set(cause, { at: now, since: 0 });
-    const repeated = entry?.since ?? 0;
-    this.#options.logger.warn({ key, err: error, repeated, ...facts }, 'reconcile failed; retrying');
+    this.#options.logger.warn({ key, err: error, repeated: entry?.since ?? 0, ...facts }, 'reconcile failed; retrying');
   }
 
   #clearTimer(key: string): void {

@@ -40,7 +40,6 @@ import {
   manifestsIn,
   newManifestPath,
   readManifestFile,
-  readManifests,
 } from './manifestFiles.ts';
 
 /** Options of a directory source. */
@@ -222,7 +221,7 @@ export class DirectorySource extends PolledSource {
     const key = keyOf(current);
     const { path = '' } = this.#resources.get(keyText(key)) ?? {};
     const change = (text: string | null): string | null => {
-      const documents = readManifests(text ?? '', namespace, this.#files.get(path) ?? null, kinds);
+      const documents = [...manifestsIn(text ?? '', namespace, this.#files.get(path) ?? null, kinds)];
       const document = documents.find((each) => each.kind === 'resource' && isDeepStrictEqual(each.manifest.key, key));
       const broken = documents.find((each) => each.kind === 'broken');
       if (document === undefined && broken !== undefined && isDeepStrictEqual(broken.key ?? key, key)) {

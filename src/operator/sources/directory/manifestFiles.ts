@@ -378,11 +378,6 @@ export function* manifestsIn(
   }
 }
 
-/** As `manifestsIn`, whole. */
-export function readManifests(...parameters: Parameters<typeof manifestsIn>): readonly ManifestDocument[] {
-  return [...manifestsIn(...parameters)];
-}
-
 function readDocument(
   text: string,
   place: DocumentText,
