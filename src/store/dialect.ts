@@ -29,7 +29,7 @@ export interface SqlDialect {
   };
   /** Runs `work` alone among all processes that migrate this database; in a transaction where DDL allows one. */
   migrateAlone<T>(knex: Knex, work: (connection: Knex) => Promise<T>): Promise<T>;
-  /** Columns of a table in the schema that statements use, with their type in lower case; null when there is no such table. */
+  /** Columns of a table in the schema that statements use, with their type and `not null` in lower case; null when there is no such table. */
   columns(knex: Knex, table: string): Promise<ReadonlyMap<string, string> | null>;
   hasIndex(knex: Knex, table: string, index: string): Promise<boolean>;
   /** Statement that widens `query_history.query_text` to unbounded text; null if no table has it narrow. */

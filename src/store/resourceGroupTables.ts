@@ -7,6 +7,7 @@ import type { ResourceGroupRow } from '../model/resourceGroup.ts';
 import type { SelectorRow } from '../model/selector.ts';
 import { batches, type ColumnNames, toColumns } from './columns.ts';
 import type { Database } from './database.ts';
+import type { SqlDialect } from './dialect.ts';
 import { DatabaseFailure } from './failures.ts';
 import { groupPlace, type RowDecision, storedRow } from './resourceGroupChanges.ts';
 
@@ -32,13 +33,14 @@ export type ResourceGroupStore = ReturnType<typeof openResourceGroups>;
  * @param name its name for messages; null for the gateway's own
  */
 export function openResourceGroups(database: Database, name: string | null) {
+  const { dialect } = database;
   const run = <T>(work: (trx: Knex) => Promise<T>) => inTransaction(database, name, work);
-  const read = (): Promise<StoredTables> => run((trx) => readTables(trx, false));
+  const read = (): Promise<StoredTables> => run((trx) => readTables(trx, dialect, false));
   const change = async <D extends { readonly rows: GroupRows }>(trx: Knex, decide: (present: StoredTables) => D) => {
-    const present = await readTables(trx, database.dialect.name !== 'sqlite');
+    const present = await readTables(trx, dialect, dialect.name !== 'sqlite');
     const decided = decide(present);
     if (decided.rows !== present) await writeRows(trx, present, decided.rows);
-    return { isWritten: decided.rows !== present, decided, present };
+    return { isWritten: decided.rows !== present, decided };
   };
   return {
     /** The rows of one table: groups by their ids, selectors with the highest priority first. */
@@ -48,8 +50,8 @@ export function openResourceGroups(database: Database, name: string | null) {
     /** Makes a change, unless its rows are the present ones. Returns it with the row as it is stored. Rejects as the decision does. */
     write: <D extends ReturnType<RowDecision>>(decide: (present: StoredTables) => D) =>
       run(async (trx): Promise<D> => {
-        const { isWritten, decided, present } = await change(trx, decide);
-        return isWritten ? { ...decided, row: storedRow(await readTables(trx, false, present), decided.row) } : decided;
+        const { isWritten, decided } = await change(trx, decide);
+        return isWritten ? { ...decided, row: storedRow(await readTables(trx, dialect, false), decided.row) } : decided;
       }),
     /** Differences from what a resource declares, a sentence each. Rejects as `declaredChanges`. */
     compare: async (target: GroupTarget) => declaredChanges(await read(), target).differences,
@@ -93,16 +95,15 @@ const readers: { readonly [T in keyof GroupRows]: (trx: Knex, isLocked: boolean)
 const locked = (query: Knex.QueryBuilder, isLocked: boolean): Knex.QueryBuilder =>
   isLocked ? query.forUpdate() : query;
 
-/** @param known tables of the same transaction: their columns are the same, and PostgreSQL takes long to list them */
-async function readTables(trx: Knex, isLocked: boolean, known?: StoredTables): Promise<StoredTables> {
+async function readTables(trx: Knex, dialect: SqlDialect, isLocked: boolean): Promise<StoredTables> {
   // Rows that another replica inserted while this one waited for its locks are not visible to the waiting statement.
   if (isLocked) await trx(GROUPS).select(ID).orderBy(ID).forUpdate();
   return {
     groups: await readers.groups(trx, isLocked),
     selectors: await readers.selectors(trx, isLocked),
     properties: await readers.properties(trx, isLocked),
-    needsMemoryLimit: known?.needsMemoryLimit ?? (await trx(GROUPS).columnInfo()).soft_memory_limit?.nullable !== true,
-    selectorColumns: known?.selectorColumns ?? new Set(Object.keys(await trx(SELECTORS).columnInfo())),
+    needsMemoryLimit: (await dialect.columns(trx, GROUPS))?.get('soft_memory_limit')?.endsWith('not null') === true,
+    selectorColumns: new Set((await dialect.columns(trx, SELECTORS))?.keys()),
   };
 }
 

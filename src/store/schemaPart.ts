@@ -31,7 +31,7 @@ export class PlannedSchema {
     this.version = version;
   }
 
-  /** Columns of a table with their types in lower case, those of planned tables without types; null: there is no such table. */
+  /** Columns of a table with their types and `not null` in lower case, those of planned tables without types; null: there is no such table. */
   async columns(table: string): Promise<ReadonlyMap<string, string> | null> {
     return await this.#read(table);
   }

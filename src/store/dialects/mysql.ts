@@ -2,9 +2,7 @@ import type { Knex } from 'knex';
 import { cutToBytes, type FittedRecord } from '../columns.ts';
 import type { SqlDialect } from '../dialect.ts';
 
-/**
- * Time that a replica waits for another's migration: asked in turns of a few seconds, below the statement's time-out.
- */
+/** Time that a replica waits for another's migration: in turns of a few seconds, below the statement's time-out. */
 const LOCK_TURNS = 30;
 const LOCK_TURN_SECONDS = 4;
 
@@ -14,8 +12,6 @@ const decisionsHead =
   'insert into eg_query_decisions (query_id, cluster, created, decision, rule_name, group_set, gateway_queued_ms) values ';
 /** Unlike `insert ignore` this ignores existing ids only and still rejects values that do not fit. */
 const keep = ' on duplicate key update query_id = values(query_id)';
-
-const removeRunningSql = 'delete from eg_running_queries where query_id in (?)';
 
 /** Bytes of a packet that a batch may fill, by pool: values grow when they are quoted. */
 const packetBytes = new WeakMap<object, Promise<number>>();
@@ -90,13 +86,13 @@ export const mysqlDialect: SqlDialect = {
     }),
   async columns(knex, table) {
     const [rows] = await knex.raw(
-      'select column_name as name, column_type as type from information_schema.columns where table_schema = database() and table_name = ?',
+      `select column_name as name, concat(column_type, if(is_nullable = 'NO', ' not null', '')) as type
+       from information_schema.columns where table_schema = database() and table_name = ?`,
       [table],
     );
-    const columns = rows as { name: string; type: string }[];
-    return columns.length === 0
-      ? null
-      : new Map(columns.map((row) => [row.name.toLowerCase(), String(row.type).toLowerCase()]));
+    const columns: { name: string; type: string }[] = rows;
+    const entries = columns.map(({ name, type }) => [name.toLowerCase(), String(type).toLowerCase()] as const);
+    return entries.length === 0 ? null : new Map(entries);
   },
   async hasIndex(knex, table, index) {
     const [rows] = await knex.raw(
@@ -111,7 +107,7 @@ export const mysqlDialect: SqlDialect = {
     for (const part of splitByBytes(records, await packetCapacity(knex))) await insertPart(knex, part);
   },
   async removeRunningQueries(knex, queryIds) {
-    await knex.raw(removeRunningSql, [queryIds] as unknown as Knex.RawBinding[]);
+    await knex.raw('delete from eg_running_queries where query_id in (?)', [queryIds] as unknown as Knex.RawBinding[]);
   },
   async deleteBatch(knex, table, column, bound, limit) {
     const [result] = await knex.raw('delete from ?? where ?? < ? order by ?? limit ?', [

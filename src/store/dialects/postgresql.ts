@@ -60,7 +60,7 @@ export const postgresqlDialect: SqlDialect = {
   migrateAlone: (knex, work) =>
     knex.transaction(async (trx) => {
       const deadline = performance.now() + LOCK_PATIENCE_MS;
-      // Asked again and again rather than waited for, so that the statement's time-out can stay short.
+      // Asked repeatedly, so that the statement's time-out can stay short.
       for (;;) {
         const response = await trx.raw('select pg_try_advisory_xact_lock(?, ?) as locked', [...LOCK]);
         if (response.rows[0].locked === true) return work(trx);
@@ -70,11 +70,11 @@ export const postgresqlDialect: SqlDialect = {
     }),
   async columns(knex, table) {
     const response = await knex.raw(
-      `select a.attname as name, format_type(a.atttypid, a.atttypmod) as type from pg_attribute a
-       where a.attrelid = to_regclass(?) and a.attnum > 0 and not a.attisdropped`,
+      `select attname as name, format_type(atttypid, atttypmod) || repeat(' not null', attnotnull::int) as type
+       from pg_attribute where attrelid = to_regclass(?) and attnum > 0 and not attisdropped`,
       [table],
     );
-    const rows = response.rows as { name: string; type: string }[];
+    const { rows }: { rows: { name: string; type: string }[] } = response;
     return rows.length === 0 ? null : new Map(rows.map((row) => [row.name, row.type.toLowerCase()]));
   },
   async hasIndex(knex, table, index) {

@@ -14,8 +14,6 @@ const decisionsSql = `insert into eg_query_decisions
     value->>'gatewayQueuedMillis' from json_each(?) where true
   on conflict do nothing`;
 
-const removeRunningSql = 'delete from eg_running_queries where query_id in (select value from json_each(?))';
-
 /** SQLite as built into Node.js. */
 export const sqliteDialect: SqlDialect = {
   name: 'sqlite',
@@ -35,10 +33,8 @@ export const sqliteDialect: SqlDialect = {
   },
   migrateAlone: (knex, work) => knex.transaction(work),
   async columns(knex, table) {
-    const rows = (await knex.raw('select name, type from pragma_table_info(?)', [table])) as {
-      name: string;
-      type: string;
-    }[];
+    const sql = `select name, type || iif("notnull", ' not null', '') as type from pragma_table_info(?)`;
+    const rows: { name: string; type: string }[] = await knex.raw(sql, [table]);
     return rows.length === 0 ? null : new Map(rows.map((row) => [row.name, row.type.toLowerCase()]));
   },
   async hasIndex(knex, table, index) {
@@ -68,7 +64,8 @@ export const sqliteDialect: SqlDialect = {
       await trx.raw(decisionsSql, [json]);
     }),
   async removeRunningQueries(knex, queryIds) {
-    await knex.raw(removeRunningSql, [JSON.stringify(queryIds)]);
+    const sql = 'delete from eg_running_queries where query_id in (select value from json_each(?))';
+    await knex.raw(sql, [JSON.stringify(queryIds)]);
   },
   async deleteBatch(knex, table, column, bound, limit) {
     const result = (await knex.raw('delete from ?? where rowid in (select rowid from ?? where ?? < ? limit ?)', [
