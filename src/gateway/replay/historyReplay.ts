@@ -18,8 +18,7 @@ import {
 const uncertain: ReplayTarget = { kind: 'uncertain', name: null };
 
 /**
- * Replays the history of a range with active and edited rules. CPU-intensive: a gateway runs it in a thread
- * (`replayThread.ts`).
+ * Replays the history of a range with active and edited rules. CPU-intensive: runs in a thread (`replayThread.ts`).
  * @throws GatewayError EG_DATABASE_UNAVAILABLE, or EG_MALFORMED for a mistake in the settings of the database
  */
 export async function replayHistory(job: ReplayJob, logger: Logger): Promise<ReplayReport> {
@@ -31,7 +30,7 @@ export async function replayHistory(job: ReplayJob, logger: Logger): Promise<Rep
     const { tally } = replay;
     for await (const rows of pages) {
       for (const row of rows) {
-        if (tally.queries >= bounds.queries) return tally.report('queries', elapsed());
+        if (tally.total.queries >= bounds.queries) return tally.report('queries', elapsed());
         if (elapsed() > bounds.time) return tally.report('time', elapsed());
         tally.add(replay.impactOn(row));
       }
@@ -86,7 +85,7 @@ class QueryReplay {
     // The user mapping and the service reject regardless of rules.
     if (decision?.refused === 'user_mapping' || decision?.refused === 'external_errors')
       return { kind: 'refused', name: null };
-    // The service's response does not depend on rules; if they denied the query, it was not called.
+    // The service's response does not depend on rules. If they denied the query, it was not called.
     if (this.#isExternal) {
       const name = decision?.group || row.routingGroup;
       return name === null || name === '' ? uncertain : { kind: 'group', name };
@@ -138,7 +137,7 @@ interface QueryImpact {
   readonly unreplayed: readonly UnreplayedRule[];
 }
 
-/** Maximum number of separately counted users, sources, moves and rules: clients may invent names. */
+/** Maximum number of counted users, sources, moves and rules: clients may invent names. */
 const MAX_COUNTED = 10_000;
 /** Maximum number of examples per move, so that others are shown too. */
 const EXAMPLES_OF_A_MOVE = 5;
@@ -148,8 +147,7 @@ const MAX_TRACED = 50;
 const noQueries = { queries: 0, moved: 0, unknown: 0 };
 
 /**
- * Counts one more query of a key, in bounded memory: keys beyond the maximum are not counted.
- * @returns the count of the key
+ * Counts one more query of a key, in bounded memory: keys beyond the maximum are not counted. Returns the count of the key.
  */
 function count<Key, Count extends { queries: number }>(counts: Map<Key, Count>, key: Key, first: Count): Count | null {
   const present = counts.get(key) ?? (counts.size < MAX_COUNTED ? first : null);
@@ -175,7 +173,7 @@ class ReplayTally {
   readonly #unreplayed = new Map<string, ReturnType<typeof unreplayedOf>>();
   readonly #examples: ReturnType<typeof this.exampleOf>[] = [];
   readonly #unknownExamples: string[] = [];
-  readonly #total = { ...noQueries };
+  readonly total = { ...noQueries };
   #oldest: number | null = null;
 
   constructor(bounds: ReplayBounds, edited: ReadonlySet<string>) {
@@ -183,20 +181,16 @@ class ReplayTally {
     this.#edited = edited;
   }
 
-  get queries(): number {
-    return this.#total.queries;
-  }
-
   add(impact: QueryImpact): void {
     const { row, moved, unreplayed } = impact;
     const { examples, top } = this.#bounds;
     this.#oldest = row.created;
-    this.#total.queries += 1;
+    this.total.queries += 1;
     const shares = [
       count(this.#users, row.user, shareOf(row.user)),
       count(this.#sources, row.source, shareOf(row.source)),
     ];
-    for (const share of [this.#total, ...shares]) {
+    for (const share of [this.total, ...shares]) {
       if (share !== null && moved !== null) share[moved === 'unknown' ? 'unknown' : 'moved'] += 1;
     }
     for (const rule of new Set(unreplayed.map((each) => each.rule))) {
@@ -216,7 +210,7 @@ class ReplayTally {
     }
   }
 
-  /** An example; `assumed` are rules that could not be replayed: the traces show one of their outcomes. */
+  /** An example; of rules in `assumed`, which could not be replayed, traces show one outcome. */
   exampleOf(row: ReplayedRow, { from, to, before, after }: MovedQuery, unreplayed: readonly UnreplayedRule[]) {
     const { queryId, user, source, created, queryText } = row;
     return {
@@ -240,7 +234,7 @@ class ReplayTally {
   /** @param cutBy limit that ended the replay early; null: all queries were examined */
   report(cutBy: 'queries' | 'time' | null, milliseconds: number) {
     const { top } = this.#bounds;
-    const { queries, moved, unknown } = this.#total;
+    const { queries, moved, unknown } = this.total;
     const most = (shares: readonly ReturnType<typeof shareOf>[]) =>
       shares
         .filter((share) => share.moved + share.unknown > 0)

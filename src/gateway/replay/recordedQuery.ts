@@ -1,5 +1,4 @@
-import type { Membership } from '../../model/membership.ts';
-import { membershipOf } from '../../model/membership.ts';
+import { type Membership, membershipOf } from '../../model/membership.ts';
 import type { ProductNames } from '../../model/names.ts';
 import type { RequestUser } from '../../model/requestUser.ts';
 import { STATEMENT_PATH } from '../../routing/statementProtocol.ts';

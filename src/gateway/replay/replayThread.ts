@@ -7,18 +7,18 @@ import type { ReplayReply } from './replayWorker.ts';
 
 /** The worker's file: of the sources, or of the bundled program. */
 const workerFile = new URL(`./replayWorker.${import.meta.url.endsWith('.ts') ? 'ts' : 'js'}`, import.meta.url);
-/**
- * Time in addition to the job's limit for the start of the thread, the connection to the database and the response,
- * milliseconds.
- */
+/** Milliseconds in addition to the job's limit, for the start of the thread, the connection and the response. */
 const MARGIN_MS = 20_000;
-/** Heap of the thread, megabytes: thousands of rules, two pages of the history, analyses, and counts. */
+/** Heap of the thread, megabytes: thousands of rules, two pages of history, analyses, counts. */
 const MAX_HEAP_MB = 384;
+/** An idle thread ends after this time: who edits rules asks again, and a start takes half a second. */
+const IDLE_MS = 10_000;
 
 /** Replays the history in a thread, one job at a time. */
 export class ReplayThread {
   readonly #thread = new WorkerThread<ReplayJob, ReplayReply>(workerFile, MAX_HEAP_MB);
   #isRunning = false;
+  #idleTimer: NodeJS.Timeout | undefined;
 
   /**
    * @param signal ends it early: the promise then rejects with the signal's reason
@@ -44,6 +44,7 @@ export class ReplayThread {
       );
     }
     this.#isRunning = true;
+    clearTimeout(this.#idleTimer);
     try {
       const reply = await this.#thread.run({ ...job, database }, job.bounds.time + MARGIN_MS, signal);
       if ('report' in reply) return reply.report;
@@ -51,20 +52,19 @@ export class ReplayThread {
     } catch (error) {
       throw failureOf(error);
     } finally {
-      await this.#thread.close();
       this.#isRunning = false;
+      this.#idleTimer = setTimeout(() => void this.#thread.close(), IDLE_MS).unref();
     }
   }
 
-  /** Ends the running job with an error. */
+  /** Ends the thread, and the running job with an error. */
   async close(): Promise<void> {
+    clearTimeout(this.#idleTimer);
     await this.#thread.close();
   }
 }
 
-function impossible(message: string): GatewayError {
-  return new GatewayError('EG_IMPOSSIBLE', message);
-}
+const impossible = (message: string) => new GatewayError('EG_IMPOSSIBLE', message);
 
 /** The error of a call for an error of its thread. */
 function failureOf(error: unknown): unknown {
