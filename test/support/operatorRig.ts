@@ -124,6 +124,7 @@ export async function startOperator(
     metrics,
     statusIntervalMs: 50,
     rowPollMs: 100,
+    writeIntervalMs: 20,
     confirmEmptyMs: 300,
     startTimeoutMs: 2_000,
     ...(effects === null ? {} : { effects }),

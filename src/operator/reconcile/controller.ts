@@ -102,6 +102,8 @@ interface ControllerListeners {
 interface ControllerTimes {
   readonly statusIntervalMs?: number;
   readonly rowPollMs?: number;
+  /** Time between two transactions of the leader: 1,000. */
+  readonly writeIntervalMs?: number;
   /** A source that turns out empty although the database remembers resources is believed after this time: 5,000. */
   readonly confirmEmptyMs?: number;
   /** Time that `start` waits for the source and for the database: 5,000 each. */
@@ -369,13 +371,10 @@ export class Controller {
     if (stored === 'pending') return 1;
     const { fence } = leadership;
     const applied = fence !== null && effects?.kind === outcome.key.kind ? effects.apply(outcome, fence) : null;
-    const failure = await Promise.resolve(applied).then(
-      () => null,
-      (error: unknown) => ({ error }),
-    );
+    const [application] = await Promise.allSettled([applied]);
     const dueMs = await this.#writeStatus(key, outcome, this.#draft(key, outcome, stored));
     await this.#removeEnded(outcome);
-    if (failure !== null) throw failure.error;
+    if (application.status === 'rejected') throw application.reason;
     if (stored === 'failed')
       throw new GatewayError('EG_DATABASE_UNAVAILABLE', 'the database does not have the resource');
     return dueMs;

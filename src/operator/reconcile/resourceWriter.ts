@@ -11,7 +11,7 @@ import type { BackendRow, Fence } from '../../store/store.ts';
 import { isSameResource, resourceOfStored, storedOfResource } from '../sources/source.ts';
 import type { ControllerContext } from './controller.ts';
 
-/** Time between two transactions, in milliseconds; a call of the REST API does not wait for it. */
+/** Default of `writeIntervalMs`; a call of the REST API does not wait for it. */
 const INTERVAL_MS = 1_000;
 /** Time after which a failed transaction is repeated. */
 const RETRY_MS = 2_000;
@@ -86,11 +86,12 @@ export class ResourceWriter {
     this.#onReport = onReport;
   }
 
-  /** Has the difference written: now, or a second after the last transaction. @param keys of resources that may differ; null: any may */
+  /** Has the difference written: now, or some time after the last transaction. @param keys of resources that may differ; null: any may */
   request(keys: Iterable<string> | null): void {
     if (keys === null) this.#due = null;
     else for (const key of keys) this.#due?.add(key);
-    const waitMs = this.#endedAt + INTERVAL_MS - this.#options.clock.monotonic();
+    const { clock, writeIntervalMs = INTERVAL_MS } = this.#options;
+    const waitMs = this.#endedAt + writeIntervalMs - clock.monotonic();
     clearTimeout(this.#timer);
     this.#writeAfter(Math.max(0, waitMs));
   }
