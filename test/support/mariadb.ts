@@ -19,6 +19,10 @@ const folders = ['/usr/sbin', '/usr/bin', '/usr/local/bin', '/opt/homebrew/bin']
 const server = folderOf(['mariadbd'], folders);
 const installer = folderOf(['mariadb-install-db'], folders);
 
+const innodb = ['flush-log-at-trx-commit=0', 'flush-method=nosync', 'doublewrite=0', 'file-per-table=0'];
+/** Options with which nothing waits for the disk: tables are made in a third of the time. */
+const notDurable = ['--debug-no-sync', ...innodb.map((option) => `--innodb-${option}`)];
+
 /** Whether MariaDB is installed; throws with CI=true when it is not. */
 export const hasMariadb = (): boolean =>
   requireComponent('MariaDB', server !== null && installer !== null, 'install the package mariadb-server');
@@ -46,7 +50,7 @@ export async function startMariadb({ isDurable = true }: TestServerOptions = {})
       ...common,
       ...['--bind-address=127.0.0.1', `--port=${port}`, `--socket=${socket}`, '--skip-networking=0'],
       ...['--innodb-buffer-pool-size=64M', '--innodb-log-file-size=48M', '--max-connections=400'],
-      ...(isDurable ? [] : ['--innodb-flush-log-at-trx-commit=0', '--innodb-flush-method=nosync']),
+      ...(isDurable ? [] : notDurable),
     ],
     user,
   );
