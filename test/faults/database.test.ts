@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { manifest } from '../support/manifest.ts';
 import { hasMariadb, startMariadb } from '../support/mariadb.ts';
 import { hasPostgresql, startPostgresql } from '../support/postgresql.ts';
 import type { TestServer } from '../support/serverProcess.ts';
@@ -43,6 +44,11 @@ describe.skipIf(!hasPostgresql())('the database stops for a minute in the middle
 
   test('no query fails, clusters come and restart, and afterwards the history holds every query', async () => {
     const { server, world, load } = await scene();
+    // Queries that a limit counts are admitted, however long the database is unavailable.
+    const match = { users: [{ value: 'load' }] };
+    await world.apply(manifest('QueryLimit', 'load', { match, per: 'User', maxRunningQueries: 1_000 }));
+    const limited = () => world.metric('engine_gateway_limit_slots', 'limit:default/load');
+    await expect.poll(limited).toBeGreaterThan(0);
     await load.progress(100);
     const stoppedAt = performance.now();
     await server.stop(true);

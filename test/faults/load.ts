@@ -4,7 +4,7 @@ import type { QueryResults } from '../support/statementClient.ts';
 
 /** A query of the load that has ended. Times are monotonic milliseconds (`performance.now`). */
 export interface EndedQuery {
-  /** "" where none was given. */
+  /** The last one, which is the cluster's also where the query waited in the queue; "" where none was given. */
   readonly id: string;
   readonly startedAt: number;
   readonly endedAt: number;
@@ -190,6 +190,9 @@ class Client {
       while (page.nextUri !== undefined) {
         const { pathname, search } = new URL(page.nextUri);
         page = await this.#ask('GET', pathname + search, null);
+        this.#running.delete(id);
+        id = page.id;
+        this.#running.set(id, startedAt);
         rows += page.data?.length ?? 0;
       }
       if (rows !== statement.rows) throw new Error(`${rows} rows instead of ${statement.rows}`);

@@ -144,12 +144,9 @@ describe.skipIf(!postgresql.available())('limits over replicas that share no sec
     const rejected = async () => (await submit(rejecting, 'SELECT 1', { user: 'ann' })).error?.message;
     await expect.poll(rejected).toContain('The database of the gateway is unavailable');
     expect((await runQuery(rejecting, 'SELECT 1', { user: 'dan' })).error).toBeUndefined();
-    // Nothing is rejected for longer than any restart of a database takes.
-    const until = performance.now() + 38_000;
-    for (let count = 0; performance.now() < until; count++) {
-      const { error } = await runQuery(admitting, 'SELECT 1', { user: count % 2 === 0 ? 'ann' : 'cid' });
-      expect([count, error]).toEqual([count, undefined]);
-      await new Promise((resolve) => setTimeout(resolve, 500));
+    // For a minute in test/faults/database.test.ts.
+    for (const user of ['ann', 'cid', 'ann', 'cid']) {
+      expect((await runQuery(admitting, 'SELECT 1', { user })).error).toBeUndefined();
     }
     const running = await submit(admitting, 'SELECT 1', { user: 'ann' });
     // Beyond the limit after `queue.hold`.

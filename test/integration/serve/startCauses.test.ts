@@ -1,5 +1,5 @@
 import { mkdir } from 'node:fs/promises';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, expect, test } from 'vitest';
 import { mariadb, postgresql, type ServerDatabase } from '../../support/databases.ts';
 import { freePort } from '../../support/freePort.ts';
 import { asProcess, GatewayExit, type GatewayProcess, type GatewayRun } from '../../support/gatewayProcess.ts';
@@ -7,10 +7,14 @@ import { worldOf } from '../../support/world.ts';
 
 // What cannot be used at the start is named in the log and in /readyz?verbose, with what to do.
 const world = worldOf('suite');
-afterEach(() => world.kill());
 
+let started = 0;
 const start = (config: object, ...more: readonly [environment?: Readonly<Record<string, string>>, how?: GatewayRun]) =>
-  world.start({ authentication: 'none', resources: {}, ...config }, ...more);
+  world.start({ ...defaults(`${started++}`), ...config }, ...more);
+const defaults = (name: string) => ({
+  ...{ authentication: 'none', resources: {}, dataStore: { jdbcUrl: `jdbc:sqlite:${world.path(`${name}.db`)}` } },
+  queryHistory: { spillDirectory: world.path(name) },
+});
 /** The line of a component in /readyz?verbose. */
 const state = async ({ url }: GatewayProcess, component: string): Promise<string> =>
   (await (await fetch(`${url}/readyz?verbose`)).text()).split('\n').find((line) => line.includes(component)) ?? '';
@@ -26,55 +30,49 @@ const expectDatabase = async (jdbcUrl: string, account: object, cause: string): 
   );
 };
 
-test('a database server that does not run', async () => {
+test.concurrent('a database server that does not run', async () => {
   const cause = 'connection refused; check host and port in dataStore.jdbcUrl, and that the server runs';
   await expectDatabase(`jdbc:postgresql://127.0.0.1:${await freePort()}/gateway`, { user: 'gateway' }, cause);
 });
 
-describe.skipIf(!postgresql.available())('PostgreSQL', () => {
-  let server: ServerDatabase;
-  beforeAll(async () => {
-    server = await postgresql.start();
-  });
-  afterAll(() => server.dispose());
+const servers: ServerDatabase[] = [];
+afterAll(() => Promise.all(servers.map((server) => server.dispose())));
+const create = async (family: typeof postgresql) => {
+  const server = await family.start();
+  servers.push(server);
+  return await server.create();
+};
+const onPostgresql = test.concurrent.skipIf(!postgresql.available());
+const onMariadb = test.concurrent.skipIf(!mariadb.available());
 
-  test('a database that does not exist', async () => {
-    const { jdbcUrl, ...account } = await server.create();
-    const cause = 'the database does not exist; create it or correct dataStore.jdbcUrl';
-    await expectDatabase(`${jdbcUrl}_none`, account, cause);
-  });
+onPostgresql('a database of PostgreSQL that does not exist', async () => {
+  const { jdbcUrl, ...account } = await create(postgresql);
+  const cause = 'the database does not exist; create it or correct dataStore.jdbcUrl';
+  await expectDatabase(`${jdbcUrl}_none`, account, cause);
 });
 
-describe.skipIf(!mariadb.available())('MariaDB', () => {
-  let server: ServerDatabase;
-  beforeAll(async () => {
-    server = await mariadb.start();
-  });
-  afterAll(() => server.dispose());
-
-  test('a database that does not exist', async () => {
-    const { jdbcUrl, ...account } = await server.create();
-    const cause =
-      'the database does not exist or dataStore.user has no rights on it; create it, grant the rights or correct dataStore.jdbcUrl';
-    await expectDatabase(`${jdbcUrl}_none`, account, cause);
-  });
-
-  test('a host of several that does not run: the next one is used', async () => {
-    const { jdbcUrl, ...account } = await server.create();
-    const away = await freePort();
-    const running = await start({ dataStore: { jdbcUrl: jdbcUrl.replace('//', `//127.0.0.1:${away},`), ...account } });
-    await expect.poll(() => state(running, 'database:')).toContain('[+]');
-    expect(running.log).toContainEqual(expect.objectContaining({ msg: 'database host unavailable', port: away }));
-  });
-
-  test('a wrong password', async () => {
-    const { jdbcUrl, user } = await server.create();
-    const cause = 'it rejects the user or the password; check dataStore.user and dataStore.password';
-    await expectDatabase(jdbcUrl, { user, password: 'wrong' }, cause);
-  });
+onMariadb('a database of MariaDB that does not exist', async () => {
+  const { jdbcUrl, ...account } = await create(mariadb);
+  const cause =
+    'the database does not exist or dataStore.user has no rights on it; create it, grant the rights or correct dataStore.jdbcUrl';
+  await expectDatabase(`${jdbcUrl}_none`, account, cause);
 });
 
-test('a manifests directory that does not exist, until it does', async () => {
+onMariadb('a host of several that does not run: the next one is used', async () => {
+  const { jdbcUrl, ...account } = await create(mariadb);
+  const away = await freePort();
+  const running = await start({ dataStore: { jdbcUrl: jdbcUrl.replace('//', `//127.0.0.1:${away},`), ...account } });
+  await expect.poll(() => state(running, 'database:')).toContain('[+]');
+  expect(running.log).toContainEqual(expect.objectContaining({ msg: 'database host unavailable', port: away }));
+});
+
+onMariadb('a wrong password', async () => {
+  const { jdbcUrl, user } = await create(mariadb);
+  const cause = 'it rejects the user or the password; check dataStore.user and dataStore.password';
+  await expectDatabase(jdbcUrl, { user, password: 'wrong' }, cause);
+});
+
+test.concurrent('a manifests directory that does not exist, until it does', async () => {
   const directory = world.path('manifests');
   const running = await start({ resources: { source: 'directory', directory } });
   const cause = `there is no directory ${directory}: create it or correct resources.directory`;
@@ -84,7 +82,7 @@ test('a manifests directory that does not exist, until it does', async () => {
   await expect.poll(() => state(running, 'resource source'), { timeout: 20_000 }).toContain('[+]');
 });
 
-test('no kubeconfig and no service account', async () => {
+test.concurrent('no kubeconfig and no service account', async () => {
   const none = { KUBECONFIG: '', HOME: world.path('home'), KUBERNETES_SERVICE_HOST: '' };
   const running = await start({ resources: { source: 'kubernetes' } }, none, asProcess);
   const cause =
@@ -93,7 +91,7 @@ test('no kubeconfig and no service account', async () => {
   expect(reasons(running, 'API server watch failed; retrying')).toContain(cause);
 });
 
-test('a kubeconfig that does not exist ends the start', async () => {
+test.concurrent('a kubeconfig that does not exist ends the start', async () => {
   const kubeconfig = world.path('kubeconfig');
   const config = { resources: { source: 'kubernetes', kubeconfig } };
   const ended = await start(config, {}, asProcess).catch((error: unknown) => error);
