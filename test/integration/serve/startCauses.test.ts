@@ -1,5 +1,5 @@
 import { mkdir } from 'node:fs/promises';
-import { afterAll, expect, test } from 'vitest';
+import { afterAll, expect, test, vi } from 'vitest';
 import { mariadb, postgresql, type ServerDatabase } from '../../support/databases.ts';
 import { freePort } from '../../support/freePort.ts';
 import { asProcess, GatewayExit, type GatewayProcess, type GatewayRun } from '../../support/gatewayProcess.ts';
@@ -21,10 +21,12 @@ const state = async ({ url }: GatewayProcess, component: string): Promise<string
 const reasons = ({ log }: GatewayProcess, message: string) =>
   log.filter(({ msg }) => msg === message).map(({ reason }) => reason);
 
+/** Other than `expect.poll` in tests that run concurrently. */
+const until = (check: () => unknown) => vi.waitFor(check, { timeout: 30_000, interval: 50 });
 const unusable = 'the database cannot be used; trying again';
 const expectDatabase = async (jdbcUrl: string, account: object, cause: string): Promise<void> => {
   const running = await start({ dataStore: { jdbcUrl, ...account } });
-  await expect.poll(() => reasons(running, unusable)).toEqual([`The database is unavailable: ${cause}.`]);
+  await until(() => expect(reasons(running, unusable)).toEqual([`The database is unavailable: ${cause}.`]));
   expect(await state(running, 'database:')).toBe(
     `[-] database: The database has not been reached since the gateway started. The database is unavailable: ${cause}.`,
   );
@@ -42,8 +44,8 @@ const create = async (family: typeof postgresql) => {
   servers.push(server);
   return await server.create();
 };
-const onPostgresql = test.concurrent.skipIf(!postgresql.available());
-const onMariadb = test.concurrent.skipIf(!mariadb.available());
+const onPostgresql = test.skipIf(!postgresql.available()).concurrent;
+const onMariadb = test.skipIf(!mariadb.available()).concurrent;
 
 onPostgresql('a database of PostgreSQL that does not exist', async () => {
   const { jdbcUrl, ...account } = await create(postgresql);
@@ -62,7 +64,7 @@ onMariadb('a host of several that does not run: the next one is used', async () 
   const { jdbcUrl, ...account } = await create(mariadb);
   const away = await freePort();
   const running = await start({ dataStore: { jdbcUrl: jdbcUrl.replace('//', `//127.0.0.1:${away},`), ...account } });
-  await expect.poll(() => state(running, 'database:')).toContain('[+]');
+  await until(async () => expect(await state(running, 'database:')).toContain('[+]'));
   expect(running.log).toContainEqual(expect.objectContaining({ msg: 'database host unavailable', port: away }));
 });
 
@@ -76,10 +78,10 @@ test.concurrent('a manifests directory that does not exist, until it does', asyn
   const directory = world.path('manifests');
   const running = await start({ resources: { source: 'directory', directory } });
   const cause = `there is no directory ${directory}: create it or correct resources.directory`;
-  await expect.poll(() => reasons(running, 'manifests directory unavailable')).toEqual([cause]);
+  await until(() => expect(reasons(running, 'manifests directory unavailable')).toEqual([cause]));
   expect(await state(running, 'resource source')).toBe(`[-] resource source: directory is unavailable: ${cause}`);
   await mkdir(directory);
-  await expect.poll(() => state(running, 'resource source'), { timeout: 20_000 }).toContain('[+]');
+  await until(async () => expect(await state(running, 'resource source')).toContain('[+]'));
 });
 
 test.concurrent('no kubeconfig and no service account', async () => {
@@ -87,7 +89,7 @@ test.concurrent('no kubeconfig and no service account', async () => {
   const running = await start({ resources: { source: 'kubernetes' } }, none, asProcess);
   const cause =
     'neither a service account nor a kubeconfig was found: run in a pod, or set resources.kubeconfig or the variable KUBECONFIG';
-  await expect.poll(() => state(running, 'resource source'), { timeout: 20_000 }).toContain(cause);
+  await until(async () => expect(await state(running, 'resource source')).toContain(cause));
   expect(reasons(running, 'API server watch failed; retrying')).toContain(cause);
 });
 
