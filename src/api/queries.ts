@@ -15,6 +15,7 @@ import {
   LISTED_TEXT,
   ListedQuery,
   outcomeResponse,
+  type QueryOutcome,
   QueryPage,
   QueueList,
   RunningQueryList,
@@ -224,13 +225,20 @@ const ofOutcome = [
   ...(['resultBytes', 'pages', 'lastSeen', 'firstRowMillis'] as const),
 ];
 
+/** Last columns: programs may read the first ones by their place. */
+const ofStatement = [
+  ...(['physicalInputBytes', 'planningMillis', 'analysisMillis', 'spilledBytes'] as const),
+  ...(['digest', 'exactDigest', 'tool', 'model', 'dashboard'] as const),
+];
+
 /** Queries as CSV (RFC 4180), with a line of names. */
 async function* csv(list: QueryList, filter: QueryListFilter): AsyncGenerator<string> {
-  yield `${[...ofQuery, ...ofOutcome, 'rule', 'queryText'].join(',')}\r\n`;
+  yield `${[...ofQuery, ...ofOutcome, 'rule', 'queryText', ...ofStatement].join(',')}\r\n`;
   for await (const rows of chunks(list, filter)) {
     const lines = rows.map((query) => {
-      const outcome = ofOutcome.map((name) => query.outcome?.[name] ?? null);
-      const values = [...ofQuery.map((name) => query[name]), ...outcome, query.rule, query.queryText];
+      const figures = (names: readonly (keyof QueryOutcome)[]) => names.map((name) => query.outcome?.[name] ?? null);
+      const before = [...ofQuery.map((name) => query[name]), ...figures(ofOutcome)];
+      const values = [...before, query.rule, query.queryText, ...figures(ofStatement)];
       return `${values.map(cell).join(',')}\r\n`;
     });
     yield lines.join('');

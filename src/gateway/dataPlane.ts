@@ -93,7 +93,7 @@ export interface DataPlaneDependencies {
   readonly names: ProductNames;
   readonly table: { readonly current: RoutingTable };
   readonly store: Pick<Store, 'coordinators' | 'queries' | 'transactions' | 'history'>;
-  readonly history: Pick<HistoryWriter, 'add' | 'findBuffered' | 'whenWritten'>;
+  readonly history: Pick<HistoryWriter, 'add' | 'findBuffered' | 'fitText' | 'whenWritten'>;
   /** Null: requests are not traced. */
   readonly tracing: Tracing | null;
   readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;

@@ -1,4 +1,5 @@
 import type { Knex } from 'knex';
+import type { StatementColumns } from './queryOutcome.ts';
 import type { QueryRecord } from './store.ts';
 
 /** Columns of a table by the fields of its rows, as knex selects them. */
@@ -115,14 +116,21 @@ export function cutToBytes(text: string, bytes: number): string {
 }
 
 /** A record as columns take it. */
-export interface FittedRecord extends QueryRecord {
+export interface FittedRecord
+  extends Omit<QueryRecord, 'statement' | 'groups'>,
+    Pick<Nullable<StatementColumns>, (typeof statementFields)[number]> {
   readonly rule: string | null;
   readonly gatewayQueuedMillis: number | null;
   /** As of `eg_query_outcomes`. */
   readonly groupSet: string | null;
 }
 
+/** Columns of `eg_query_decisions` of the statement. */
+const statementFields = ['digest', 'exactDigest', 'tool', 'model', 'dashboard', 'replay'] as const;
+type Nullable<T> = { readonly [K in keyof T]: T[K] | null };
+
 export function fitRecord(record: QueryRecord, groupSet: string | null): FittedRecord {
+  const columns = record.statement?.columns;
   return {
     queryId: cutToWidth(record.queryId, WIDTH),
     queryText: storable(record.queryText),
@@ -137,6 +145,12 @@ export function fitRecord(record: QueryRecord, groupSet: string | null): FittedR
     rule: cutToWidth(record.rule ?? null, WIDTH),
     gatewayQueuedMillis: record.gatewayQueuedMillis ?? null,
     groupSet,
+    digest: columns?.digest ?? null,
+    exactDigest: columns?.exactDigest ?? null,
+    tool: columns?.tool ?? null,
+    model: cutToWidth(columns?.model ?? null, WIDTH),
+    dashboard: cutToWidth(columns?.dashboard ?? null, WIDTH),
+    replay: columns?.replay == null ? null : storable(columns.replay),
   };
 }
 

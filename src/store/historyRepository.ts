@@ -5,6 +5,7 @@ import { fitRecord, literalPattern, newestFirst, prefixed, whereGiven, whereWith
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
 import { IN_TIME } from './dialects/sqlite.ts';
+import { insertShapes } from './digestRepository.ts';
 import { groupSet, insertGroupSets, insertQueryGroups } from './queryGroups.ts';
 import type { Dialect, Fence, HistoryFilter, HistoryPage, QueryListRow, QueryRecord } from './store.ts';
 
@@ -86,6 +87,7 @@ export class QueryHistoryRepository {
     const { dialect } = this.database;
     return this.database.run(async (knex) => {
       await dialect.insertHistory(knex, fitted);
+      await insertShapes(knex, dialect.name, records);
       if (!records.some(({ groups }) => groups !== undefined)) return;
       await insertQueryGroups(knex, dialect.name, records);
       await insertGroupSets(knex, dialect.name, records);

@@ -11,6 +11,8 @@ const MESSAGE = 2000;
 /** Longest statement that is kept of a query that no cluster took. */
 const TEXT = 65_536;
 
+const statementWidths = { digest: 16, exactDigest: 16, tool: 32, model: WIDTH, dashboard: WIDTH } as const;
+
 export type OutcomeValue = string | number | null;
 
 /**
@@ -48,11 +50,35 @@ function numberColumn(name: string, field: Field, keep: Keep = 'outcome') {
   return column(name, 'bigint', keep, (record) => whole((record[field] ?? null) as number | null), field);
 }
 
+/** A column of the statement. */
+function statementColumn(name: string, field: keyof typeof statementWidths): OutcomeColumn {
+  const width = statementWidths[field];
+  const value = (o: QueryOutcomeRecord) => text(o.statement?.columns[field] ?? o[field] ?? null, width);
+  return column(name, `varchar(${width})`, 'fact', value, field);
+}
+
 function queuedMillis({ queuedMillis, gatewayQueuedMillis }: QueryOutcomeRecord): number | null {
   return queuedMillis === null && gatewayQueuedMillis === null
     ? null
     : (queuedMillis ?? 0) + (gatewayQueuedMillis ?? 0);
 }
+
+/** Columns of the statement; `eg_query_decisions` has them, too. */
+export const statementColumns: readonly OutcomeColumn[] = [
+  statementColumn('digest', 'digest'),
+  statementColumn('exact_digest', 'exactDigest'),
+  statementColumn('tool', 'tool'),
+  statementColumn('model', 'model'),
+  statementColumn('dashboard', 'dashboard'),
+];
+
+/** Figures of the last page that engines report in addition to the first ones. */
+export const inputColumns: readonly OutcomeColumn[] = [
+  numberColumn('physical_input_bytes', 'physicalInputBytes'),
+  numberColumn('planning_ms', 'planningMillis'),
+  numberColumn('analysis_ms', 'analysisMillis'),
+  numberColumn('spilled_bytes', 'spilledBytes'),
+];
 
 /** In order; `certainty` is the last, as MySQL assigns columns one after the other. */
 export const outcomeColumns: readonly OutcomeColumn[] = [
@@ -68,6 +94,7 @@ export const outcomeColumns: readonly OutcomeColumn[] = [
   column('group_set', `varchar(${WIDTH})`, 'fact', (o) => groupSet(o.groups)),
   numberColumn('gateway_queued_ms', 'gatewayQueuedMillis', 'fact'),
   numberColumn('first_row_ms', 'firstRowMillis', 'earliest'),
+  ...statementColumns,
   textColumn('query_text', 'queryText', 'fact', TEXT, 'text'),
   column(
     'decision',
@@ -89,6 +116,7 @@ export const outcomeColumns: readonly OutcomeColumn[] = [
   numberColumn('processed_rows', 'processedRows'),
   numberColumn('processed_bytes', 'processedBytes'),
   numberColumn('peak_memory_bytes', 'peakMemoryBytes'),
+  ...inputColumns,
   numberColumn('result_bytes', 'resultBytes'),
   numberColumn('pages', 'pages'),
   column('certainty', 'int not null', 'outcome', (o) => o.certainty, 'certainty'),

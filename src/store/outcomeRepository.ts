@@ -3,8 +3,15 @@ import { batches, cutToWidth } from './columns.ts';
 import type { Database } from './database.ts';
 import { fenceHolds } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
+import { insertShapes } from './digestRepository.ts';
 import { deleteSumsBefore, noteChanges, noteDeletion, noting } from './hourlySums.ts';
-import { type OutcomeColumn, type OutcomeRow, outcomeColumns, outcomeOfRow } from './outcomeColumns.ts';
+import {
+  type OutcomeColumn,
+  type OutcomeRow,
+  outcomeColumns,
+  outcomeOfRow,
+  statementColumns,
+} from './outcomeColumns.ts';
 import { insertGroupSets, insertQueryGroups } from './queryGroups.ts';
 import { certainty, type QueryOutcomeRecord, RUNNING, type UnendedQuery } from './queryOutcome.ts';
 import type { Fence } from './store.ts';
@@ -54,7 +61,8 @@ const submitted = {
   ...{ created: 'h.created', cluster: 'd.cluster', routing_group: 'h.routing_group', user_name: 'h.user_name' },
   ...{ source: 'h.source', rule_name: 'd.rule_name', group_set: 'd.group_set' },
   gateway_queued_ms: 'd.gateway_queued_ms',
-} as const;
+  ...Object.fromEntries(statementColumns.map(({ name }) => [name, `d.${name}`])),
+};
 const submissions = (queries: string) =>
   `left join query_history as h on h.query_id = ${queries}.query_id and ${queries}.routing_group is null
    left join eg_query_decisions as d on d.query_id = h.query_id`;
@@ -84,7 +92,8 @@ function merged(present: QueryOutcomeRecord, fresh: QueryOutcomeRecord): QueryOu
     else facts[field] = keep === 'key' ? one : (one ?? other);
   }
   const groups = present.groups ?? fresh.groups;
-  return { ...surer, ...facts, ...(groups === undefined ? {} : { groups }) };
+  const statement = present.statement ?? fresh.statement;
+  return { ...surer, ...facts, ...(groups && { groups }), ...(statement && { statement }) };
 }
 
 function unendedOf(record: QueryOutcomeRecord): UnendedQuery {
@@ -116,7 +125,9 @@ export class QueryOutcomeRepository {
     for (const some of batches([...byId.values()], STATEMENT_CHARACTERS, charactersOf)) {
       const rows = some.map((record) => outcomeColumns.map(({ of }) => of(record)));
       const ids = some.map((record) => String(idOf.of(record)));
-      if (dialect === 'postgresql' && !some.some(({ groups = [] }) => groups.length > 0)) {
+      // Groups and shapes of queries that clusters took come with the history.
+      const rejected = some.filter((record) => record.refused);
+      if (dialect === 'postgresql' && rejected.length === 0 && some.every(({ groups = [] }) => groups.length === 0)) {
         await this.database.run((knex) => upsert.run(knex, dialect, rows, (insert) => noting(this.database, insert)));
         continue;
       }
@@ -126,9 +137,8 @@ export class QueryOutcomeRepository {
         if (dialect === 'mysql' && unknown.length > 0)
           await trx.raw(mysqlFactsSql, [unknown.map((record) => String(idOf.of(record)))]);
         await insertGroupSets(trx, dialect, some);
-        // Those of queries that clusters took come with the history.
-        const refused = some.filter((record) => record.refused);
-        await insertQueryGroups(trx, dialect, refused);
+        await insertQueryGroups(trx, dialect, rejected);
+        await insertShapes(trx, dialect, rejected);
         await noteChanges(trx, this.database, ids);
       });
     }

@@ -29,6 +29,37 @@ export const RUNNING = 'RUNNING';
  */
 export const certainty = { running: 0, guessed: 1, cancelled: 2, said: 3 } as const;
 
+/** Digests and labels of a statement (docs/digests.md), and what its replay needs. */
+export interface StatementColumns {
+  /** Of its shape. */
+  readonly digest: string;
+  readonly exactDigest: string;
+  readonly tool: string | null;
+  readonly model: string | null;
+  readonly dashboard: string | null;
+  /** The shape, redacted; null if it was written lately. */
+  readonly shapeText: string | null;
+  /** `StoredReplay` as JSON. */
+  readonly replay: string | null;
+}
+
+/** Inputs of a query's replay in addition to its text (docs/digests.md#replay). */
+export interface StoredReplay {
+  /** `cut` and `redacted`: text, statement or a header is not stored as it was sent. */
+  readonly complete: 'yes' | 'cut' | 'redacted';
+  /** Values by the suffix of the header, `Session` of `X-Trino-Session`. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** The statement that an EXECUTE runs. */
+  readonly statement?: string;
+}
+
+/** A statement with columns that are computed when they are read first. */
+export interface StatementFacts {
+  readonly columns: StatementColumns;
+  /** Notes the text that the history stores. */
+  noteStored?(text: string): void;
+}
+
 /** A row of `eg_query_outcomes`. Times in milliseconds since 1970; null if no one said. */
 export interface QueryOutcomeRecord {
   readonly queryId: string;
@@ -61,6 +92,10 @@ export interface QueryOutcomeRecord {
   readonly processedRows: number | null;
   readonly processedBytes: number | null;
   readonly peakMemoryBytes: number | null;
+  readonly physicalInputBytes?: number | null;
+  readonly planningMillis?: number | null;
+  readonly analysisMillis?: number | null;
+  readonly spilledBytes?: number | null;
   /** Bytes of bodies of its responses, as they went to the client, compressed ones as such. */
   readonly resultBytes: number | null;
   readonly pages: number | null;
@@ -73,6 +108,13 @@ export interface QueryOutcomeRecord {
    * (`eg_query_groups`); left out for none or where no one said, and in what is read.
    */
   readonly groups?: readonly string[];
+  /** Its statement, of which the following fields are; only in what is written. */
+  readonly statement?: StatementFacts;
+  readonly digest?: string | null;
+  readonly exactDigest?: string | null;
+  readonly tool?: string | null;
+  readonly model?: string | null;
+  readonly dashboard?: string | null;
 }
 
 export type UnendedQuery = Pick<

@@ -7,6 +7,7 @@ import { settlesWithin } from '../model/timeLimit.ts';
 import { asciiOf, batches, cutToBytes } from './columns.ts';
 import { DatabaseFailure } from './failures.ts';
 import { type HistoryMetrics, historyMetrics } from './historyMetrics.ts';
+import type { StatementFacts } from './queryOutcome.ts';
 import { Spill } from './spill.ts';
 
 /** A query, or how it ended. */
@@ -16,6 +17,7 @@ export interface WrittenRecord {
   readonly queryText: string | null;
   readonly errorMessage?: string | null;
   readonly groups?: readonly string[];
+  readonly statement?: StatementFacts;
 }
 
 /** Settings of the writers (`queryHistory`, `dataStore.queryHistoryEnabled`). */
@@ -181,11 +183,13 @@ export class RecordWriter<R extends WrittenRecord> {
     const most = this.isOfOutcomes ? Math.min(maxTextSize, MAX_OUTCOME_TEXT_BYTES) : maxTextSize;
     const text = queryText === null ? null : this.fitText(queryText, most);
     const message = errorMessage == null ? errorMessage : this.fitText(errorMessage, MAX_OUTCOME_TEXT_BYTES);
+    if (text !== null) record.statement?.noteStored?.(text);
     if (text === queryText && message === errorMessage) return record;
     return { ...record, queryText: text, ...(message === undefined ? {} : { errorMessage: message }) };
   }
 
-  private fitText(text: string, bytes: number): string {
+  /** Redacts a text and cuts it to a number of bytes. */
+  fitText(text: string, bytes: number): string {
     if (this.redactors.length === 0) return cutToBytes(text, bytes);
     // Before the cut: half a secret at the end would not match any more.
     let redacted = cutToBytes(text, bytes + REDACT_MARGIN);
@@ -351,7 +355,5 @@ function isRecord<R extends WrittenRecord>(value: unknown): value is R {
 
 /** The record in ASCII: the last resort for a table whose character set does not have a character. */
 function plain<R extends WrittenRecord>(record: R): R {
-  const ascii = (value: unknown): unknown =>
-    typeof value === 'string' ? asciiOf(value) : Array.isArray(value) ? value.map(ascii) : value;
-  return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, ascii(value)])) as unknown as R;
+  return JSON.parse(JSON.stringify(record), (_name, value) => (typeof value === 'string' ? asciiOf(value) : value));
 }

@@ -263,6 +263,18 @@ export const limitIndexes: readonly IndexDefinition[] = [
   { table: 'eg_running', name: 'eg_running_transaction_idx', columns: 'transaction_id' },
 ];
 
+/** Shapes of statements (docs/digests.md#stored-digests). */
+export const digestTable = table(
+  'eg_digests',
+  ({ types }) => `digest varchar(16) primary key, shape ${types.longText} not null, first_used bigint not null,
+    last_used bigint not null`,
+);
+
+export const digestIndexes: readonly IndexDefinition[] = [
+  { table: 'eg_digests', name: 'eg_digests_used_idx', columns: 'last_used' },
+  { table: 'eg_query_outcomes', name: 'eg_query_outcomes_digest_idx', columns: 'digest, created' },
+];
+
 /** All indexes; the first is the one that the shared table has always had. */
 export const indexes: readonly IndexDefinition[] = [
   { table: 'query_history', name: 'query_history_created_idx', columns: 'created' },

@@ -1,6 +1,9 @@
+import { inputColumns, statementColumns } from './outcomeColumns.ts';
 import {
   CHANGE_FUNCTION,
   createChangeFunction,
+  digestIndexes,
+  digestTable,
   indexes,
   limitIndexes,
   limitTables,
@@ -102,6 +105,20 @@ export const migrations: readonly Migration[] = [
       addColumn('eg_query_decisions', 'gateway_queued_ms', () => 'bigint'),
       addColumn('eg_resources', 'changed', () => 'bigint'),
       changeFunction,
+    ],
+  },
+  {
+    version: 15,
+    name: 'digests and labels of statements, and further figures of their ends',
+    compatibleFrom: 1,
+    parts: [
+      addTable(digestTable),
+      ...inputColumns.map(({ name, type }) => addColumn('eg_query_outcomes', name, () => type)),
+      ...['eg_query_outcomes', 'eg_query_decisions'].flatMap((of) =>
+        statementColumns.map(({ name, type }) => addColumn(of, name, () => type)),
+      ),
+      addColumn('eg_query_decisions', 'replay', ({ types }) => types.longText),
+      ...digestIndexes.map(addIndex),
     ],
   },
 ];

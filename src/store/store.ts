@@ -1,5 +1,6 @@
 import type { ResourceKey } from '../model/resource.ts';
 import type { KnexStore } from './openStore.ts';
+import type { StatementFacts } from './queryOutcome.ts';
 import type { QueuedQueryState } from './queuedQueryState.ts';
 import type { RecordWriter } from './recordWriter.ts';
 
@@ -72,9 +73,11 @@ export interface QueryRecord {
   /** As of `QueryOutcomeRecord`, for replicas that see only its end; left out in what is read. */
   readonly rule?: string | null;
   readonly gatewayQueuedMillis?: number | null;
+  /** Left out in what is read. */
+  readonly statement?: StatementFacts;
 }
 
-export type QueryListRow = Omit<QueryRecord, 'decision' | 'groups' | 'rule' | 'gatewayQueuedMillis'>;
+export type QueryListRow = Omit<QueryRecord, 'decision' | 'groups' | 'rule' | 'gatewayQueuedMillis' | 'statement'>;
 
 /** Queries that a caller may see who may not see all. */
 export interface VisibleQueries {

@@ -165,6 +165,7 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
       store,
       history: {
         add: (record) => void records.push(record),
+        fitText: (text) => text,
         whenWritten: () => Promise.resolve(),
         findBuffered: (id) => records.find((record) => record.queryId === id) ?? null,
       },

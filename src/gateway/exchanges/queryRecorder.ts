@@ -31,6 +31,7 @@ import type { QuerySlots } from '../admission/admission.ts';
 import type { BodyStart } from '../bodies/requestBodies.ts';
 import type { SharedParts } from '../dataPlane.ts';
 import type { QueryFacts, RejectedQuery } from '../outcomes/queryOutcomes.ts';
+import { RecordedStatements } from '../outcomes/recordedStatement.ts';
 import type { ProxiedRequest } from '../proxiedRequest.ts';
 
 /** Longest value that is kept, characters. */
@@ -212,6 +213,7 @@ export class QueryRecorder {
   readonly #ofProtocol: readonly string[];
   readonly #preparedKey: string;
   readonly #sourceKey: string;
+  readonly #statements: RecordedStatements;
   /** Headers that rules read by name, of each rule set. */
   readonly #ofRules = new WeakMap<RuleSet, readonly string[]>();
 
@@ -220,6 +222,7 @@ export class QueryRecorder {
     this.#ofProtocol = recordedHeaders(parts.names);
     this.#preparedKey = parts.names.headerKey('Prepared-Statement');
     this.#sourceKey = parts.names.headerKey('Source');
+    this.#statements = new RecordedStatements(parts.names, (text, bytes) => parts.history.fitText(text, bytes));
   }
 
   /** Adds a query to the history, where that is wanted. */
@@ -266,7 +269,13 @@ export class QueryRecorder {
           ? null
           : Math.round(waitedMs ?? this.#parts.clock.monotonic() - proxied.startedAt),
       ...(user.membership && queryGroups(user.membership)),
+      ...this.#statementOf(proxied, submission.body),
     };
+  }
+
+  /** The statement with its digests, which are computed when the history is written; empty without a history. */
+  #statementOf({ request }: ProxiedRequest, body: BodyStart): Pick<QueryFacts, 'statement'> {
+    return this.#parts.settings.historyEnabled ? { statement: this.#statements.of(body, request.rawHeaders) } : {};
   }
 
   /**
@@ -344,6 +353,7 @@ export class QueryRecorder {
         ...{ cluster: null, routingGroup: null, user: user.user, source: source ?? null, rule },
         gatewayQueuedMillis: null,
         ...(user.membership && queryGroups(user.membership)),
+        ...this.#statementOf(proxied, body),
       },
       queryText: body.text,
       decision: decisionText(decision, {

@@ -8,6 +8,10 @@ export interface FinalPage {
   readonly processedRows: number | null;
   readonly processedBytes: number | null;
   readonly peakMemoryBytes: number | null;
+  readonly physicalInputBytes: number | null;
+  readonly planningMillis: number | null;
+  readonly analysisMillis: number | null;
+  readonly spilledBytes: number | null;
   /** Null: the query succeeded. */
   readonly error: PageError | null;
 }
@@ -83,6 +87,10 @@ function pageOf(page: Members): FinalPage {
     processedRows: numberOf(stats.processedRows),
     processedBytes: numberOf(stats.processedBytes),
     peakMemoryBytes: numberOf(stats.peakMemoryBytes),
+    physicalInputBytes: numberOf(stats.physicalInputBytes),
+    planningMillis: numberOf(stats.planningTimeMillis),
+    analysisMillis: numberOf(stats.analysisTimeMillis),
+    spilledBytes: numberOf(stats.spilledBytes),
     error: error === null ? null : errorOf(error),
   };
 }

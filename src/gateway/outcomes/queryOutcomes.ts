@@ -3,7 +3,14 @@ import { Counter, Histogram, type Registry } from 'prom-client';
 import type { Clock } from '../../model/clock.ts';
 import { queryStart } from '../../routing/statementProtocol.ts';
 import type { QueryOutcomeRepository } from '../../store/outcomeRepository.ts';
-import { certainty, isUserError, type QueryOutcomeRecord, type QueryState, RUNNING } from '../../store/queryOutcome.ts';
+import {
+  certainty,
+  isUserError,
+  type QueryOutcomeRecord,
+  type QueryState,
+  RUNNING,
+  type StatementFacts,
+} from '../../store/queryOutcome.ts';
 import type { RecordWriter } from '../../store/recordWriter.ts';
 import type { RunningQueryRepository } from '../../store/runningQueryRepository.ts';
 import type { FinalPage, PageError } from './finalPage.ts';
@@ -19,6 +26,7 @@ export interface QueryFacts {
   /** Time in the gateway's queue, milliseconds; null if it did not wait. */
   readonly gatewayQueuedMillis: number | null;
   readonly groups?: readonly string[];
+  readonly statement?: StatementFacts;
 }
 
 export interface RejectedQuery {
@@ -78,6 +86,10 @@ const noPage: Omit<FinalPage, 'error'> = {
   processedRows: null,
   processedBytes: null,
   peakMemoryBytes: null,
+  physicalInputBytes: null,
+  planningMillis: null,
+  analysisMillis: null,
+  spilledBytes: null,
 };
 
 /** Engines' errors of queries that did not fail by themselves. */

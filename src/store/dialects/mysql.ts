@@ -9,7 +9,7 @@ const LOCK_TURN_SECONDS = 4;
 const historyHead =
   'insert into query_history (query_id, query_text, created, backend_url, user_name, source, routing_group, external_url) values ';
 const decisionsHead =
-  'insert into eg_query_decisions (query_id, cluster, created, decision, rule_name, group_set, gateway_queued_ms) values ';
+  'insert into eg_query_decisions (query_id, cluster, created, decision, rule_name, group_set, gateway_queued_ms, digest, exact_digest, tool, model, dashboard, replay) values ';
 /** Unlike `insert ignore` this ignores existing ids only and still rejects values that do not fit. */
 const keep = ' on duplicate key update query_id = values(query_id)';
 
@@ -35,7 +35,11 @@ function splitByBytes(records: readonly FittedRecord[], capacity: number): Fitte
   for (const record of records) {
     const decision = record.decision !== null && Buffer.byteLength(record.decision) > capacity ? null : record.decision;
     const fitting = { ...record, queryText: cutToBytes(record.queryText, capacity), decision };
-    const bytes = Buffer.byteLength(fitting.queryText) + Buffer.byteLength(decision ?? '') + 6000;
+    const bytes =
+      Buffer.byteLength(fitting.queryText) +
+      Buffer.byteLength(decision ?? '') +
+      Buffer.byteLength(record.replay ?? '') +
+      6000;
     if (used + bytes > capacity) {
       parts.push([]);
       used = 0;
@@ -128,8 +132,9 @@ async function insertPart(knex: Knex, records: readonly FittedRecord[]): Promise
     history.push(record.queryId, record.queryText, record.created, record.backendUrl, record.user);
     history.push(record.source, record.routingGroup, record.externalUrl);
     decisions.push(record.queryId, record.cluster, record.created, record.decision);
-    decisions.push(record.rule, record.groupSet, record.gatewayQueuedMillis);
+    decisions.push(record.rule, record.groupSet, record.gatewayQueuedMillis, record.digest, record.exactDigest);
+    decisions.push(record.tool, record.model, record.dashboard, record.replay);
   }
   await knex.raw(historyHead + values('(?,?,?,?,?,?,?,?)', records.length) + keep, history);
-  await knex.raw(decisionsHead + values('(?,?,?,?,?,?,?)', records.length) + keep, decisions);
+  await knex.raw(decisionsHead + values('(?,?,?,?,?,?,?,?,?,?,?,?,?)', records.length) + keep, decisions);
 }

@@ -11,7 +11,8 @@ const LOCK_PATIENCE_MS = 120_000;
 const insertSql = `with r as materialized (
   select * from json_to_recordset(cast(? as json)) as t("queryId" text, "queryText" text, "user" text, "source" text,
     "backendUrl" text, "created" bigint, "routingGroup" text, "externalUrl" text, "cluster" text, "decision" bigint,
-    "rule" text, "groupSet" text, "gatewayQueuedMillis" bigint)
+    "rule" text, "groupSet" text, "gatewayQueuedMillis" bigint, "digest" text, "exactDigest" text, "tool" text, "model" text,
+    "dashboard" text, "replay" text)
 ), d as (
   select * from json_array_elements_text(cast(? as json)) with ordinality as t("text", "number")
 ), h as (
@@ -19,8 +20,10 @@ const insertSql = `with r as materialized (
   select "queryId", "queryText", "created", "backendUrl", "user", "source", "routingGroup", "externalUrl" from r
   on conflict do nothing
 )
-insert into eg_query_decisions (query_id, cluster, created, decision, rule_name, group_set, gateway_queued_ms)
-select "queryId", "cluster", "created", "text", "rule", "groupSet", "gatewayQueuedMillis" from r left join d on "number" = "decision" on conflict do nothing`;
+insert into eg_query_decisions (query_id, cluster, created, decision, rule_name, group_set, gateway_queued_ms, digest,
+  exact_digest, tool, model, dashboard, replay)
+select "queryId", "cluster", "created", "text", "rule", "groupSet", "gatewayQueuedMillis", "digest", "exactDigest", "tool",
+  "model", "dashboard", "replay" from r left join d on "number" = "decision" on conflict do nothing`;
 
 /** The records and the texts of their decisions, which are long and mostly alike: each once, and its number from 1 on. */
 function historyParameters(records: readonly FittedRecord[]): readonly [records: string, decisions: string] {

@@ -9,9 +9,11 @@ const historySql = `insert into query_history
   select value->>'queryId', value->>'queryText', value->>'created', value->>'backendUrl', value->>'user', value->>'source',
     value->>'routingGroup', value->>'externalUrl' from json_each(?) where true on conflict do nothing`;
 const decisionsSql = `insert into eg_query_decisions
-  (query_id, cluster, created, decision, rule_name, group_set, gateway_queued_ms)
+  (query_id, cluster, created, decision, rule_name, group_set, gateway_queued_ms, digest, exact_digest, tool, model, dashboard,
+    replay)
   select value->>'queryId', value->>'cluster', value->>'created', value->>'decision', value->>'rule', value->>'groupSet',
-    value->>'gatewayQueuedMillis' from json_each(?) where true
+    value->>'gatewayQueuedMillis', value->>'digest', value->>'exactDigest', value->>'tool', value->>'model',
+    value->>'dashboard', value->>'replay' from json_each(?) where true
   on conflict do nothing`;
 
 /** SQLite as built into Node.js. */

@@ -101,6 +101,9 @@ describe('where a query goes', () => {
         cluster: 'b',
         rule: null,
         gatewayQueuedMillis: null,
+        statement: expect.objectContaining({
+          columns: expect.objectContaining({ digest: 'f8ae09aedd50f21d', exactDigest: 'ed6d245dd8c3a2f1' }),
+        }),
         decision: expect.stringMatching(
           /^\{"group":"etl","decidedBy":"header","cluster":"b","strategy":"only","times":\{"receivedAt":\d+,"analysed":\d+,"decided":\d+,"submitted":\d+\},"request":\{"text":8,"headers":\{"x-engine-user":"alice","x-engine-routing-group":"etl"\}\},"candidates":\[\{"cluster":"b"\}\]\}$/,
         ),

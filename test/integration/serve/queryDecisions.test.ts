@@ -102,7 +102,9 @@ test('a denied query names the rule that denied it, and what its condition read,
   const listed = async () => (await read<QueryPage>('/api/queries?state=DENIED')).queries;
   await expect.poll(listed).toMatchObject([{ queryId: denied.id, rule: 'forbidden' }]);
   const csv = await fetch(`${gateway.url}/api/queries/export?state=DENIED`, { headers: as('boss') });
-  expect(await csv.text()).toMatch(/^queryId,.*,firstRowMillis,rule,queryText\r\n.*,DENIED,.*,forbidden,SELECT 1\r\n/);
+  expect(await csv.text()).toMatch(
+    /^queryId,.*,firstRowMillis,rule,queryText,.*,dashboard\r\n.*,DENIED,.*,forbidden,SELECT 1,,,,,f8ae09aedd50f21d,ed6d245dd8c3a2f1,,,\r\n/,
+  );
 });
 
 test('a query that is refused as a rule fails has the same', async () => {

@@ -11,6 +11,7 @@ const stats = {
   ...{ state: 'FINISHED', queued: false, progressPercentage: 100.0, nodes: 3, cpuTimeMillis: 1234, wallTimeMillis: 5 },
   ...{ queuedTimeMillis: 7, elapsedTimeMillis: 4321, processedRows: 60175, processedBytes: 9_000_000_000 },
   ...{ physicalInputBytes: 1, peakMemoryBytes: 1048576, spilledBytes: 0, rootStage: stage(3) },
+  ...{ planningTimeMillis: 40, analysisTimeMillis: 30 },
 };
 const error = {
   ...{
@@ -28,12 +29,18 @@ const error = {
 };
 const figures = {
   ...{ elapsedMillis: 4321, queuedMillis: 7, cpuMillis: 1234, processedRows: 60175, processedBytes: 9_000_000_000 },
-  peakMemoryBytes: 1048576,
+  ...{ peakMemoryBytes: 1048576, physicalInputBytes: 1, planningMillis: 40, analysisMillis: 30, spilledBytes: 0 },
 };
 const read = { message: error.message, code: 47, name: 'COLUMN_NOT_FOUND', type: 'USER_ERROR' };
 const nothing = {
   ...{ elapsedMillis: null, queuedMillis: null, cpuMillis: null, processedRows: null, processedBytes: null },
-  peakMemoryBytes: null,
+  ...{
+    peakMemoryBytes: null,
+    physicalInputBytes: null,
+    planningMillis: null,
+    analysisMillis: null,
+    spilledBytes: null,
+  },
 };
 const head = { id: 'q', infoUri: 'http://e/ui' };
 /** Rows with maps whose names are those that are looked for. */
