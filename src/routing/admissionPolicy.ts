@@ -60,6 +60,8 @@ export interface LimitMatch {
   readonly groups: ((group: string) => boolean) | null;
   readonly sources: ((source: string) => boolean) | null;
   readonly routingGroups: ((group: string) => boolean) | null;
+  /** Digests of statements, exact ones or shapes; null: any. */
+  readonly digests: readonly string[] | null;
   /** True if the limit's tenant decides a query; null: the limit is the platform's. */
   readonly isDecided: ((user: string, groups: readonly string[], source: string) => boolean) | null;
 }

@@ -17,6 +17,8 @@ export interface AdmissionRequest {
   readonly waitedMs?: number;
   /** Clusters that failed it, with the reason: they are not eligible. Default: none. */
   readonly excluded?: ReadonlyMap<string, string> | null;
+  /** Its body, for limits of digests. Default: it has no statement. */
+  readonly body?: { readonly text: string };
   /** Size of its body. Default: 0. */
   readonly bytes?: number;
 }

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import type { Demand } from '../../admission/acquisitions.ts';
-import type { Membership } from '../../model/membership.ts';
 import type { AdmissionPolicy, GroupPolicy, LimitPolicy } from '../../routing/admissionPolicy.ts';
 
 /** Slots that a submission needs in addition to its cluster's. */
@@ -31,36 +30,48 @@ const MAX_USER_BYTES = 33_554_432;
 /** Demands of a submission. */
 export class LimitDemands {
   #policy: AdmissionPolicy | null = null;
+  /** Digests that limits name. */
+  #digests: ReadonlySet<string> = new Set();
   readonly #cache = new Map<string, Demands>();
 
   /**
-   * @param user, source empty if missing
-   * @param membership groups of the user; undefined without a configured source of groups
+   * @param membership digest of the groups of the user; undefined without a configured source of groups
+   * @param digestsOf computes the digests of the statement; called only if a limit names one
    */
-  of(policy: AdmissionPolicy, group: string, user: string, source: string, membership?: Membership): Demands {
+  of(
+    policy: AdmissionPolicy,
+    query: LimitedQuery,
+    membership?: string,
+    digestsOf: () => readonly string[] = () => [],
+  ): Demands {
     if (policy !== this.#policy || this.#cache.size >= MAX_CACHED) {
       this.#policy = policy;
+      this.#digests = new Set(policy.limits.flatMap(({ match }) => match.digests ?? []));
       this.#cache.clear();
     }
-    const key = `${group}\n${user}\n${source}\n${membership?.digest ?? ''}`;
+    const digests = this.#digests.size === 0 ? [] : digestsOf().filter((digest) => this.#digests.has(digest));
+    const key = `${query.group}\n${query.user}\n${query.source}\n${membership ?? ''}\n${digests.join()}`;
     let demands = this.#cache.get(key);
     if (demands === undefined) {
-      demands = demandsOf(policy, { group, user, source, groups: membership?.groups ?? [] });
+      demands = demandsOf(policy, query, digests);
       this.#cache.set(key, demands);
     }
     return demands;
   }
 }
 
-interface Limited {
+interface LimitedQuery {
+  /** Routing group. */
   readonly group: string;
+  /** Empty if missing, as the source. */
   readonly user: string;
   readonly source: string;
+  /** Groups of the user. */
   readonly groups: readonly string[];
 }
 
-function demandsOf(policy: AdmissionPolicy, limited: Limited): Demands {
-  const { group, user, source } = limited;
+function demandsOf(policy: AdmissionPolicy, query: LimitedQuery, digests: readonly string[]): Demands {
+  const { group, user, source } = query;
   const enforced: Demand[] = [];
   const observed: Demand[] = [];
   const queues: Demand[] = [];
@@ -68,7 +79,7 @@ function demandsOf(policy: AdmissionPolicy, limited: Limited): Demands {
   const ofGroup = groupDemand(policy.groups.get(group));
   if (ofGroup !== null) enforced.push(ofGroup);
   for (const limit of policy.limits) {
-    if (!matches(limit, limited)) continue;
+    if (!matches(limit, query, digests)) continue;
     const value = limit.per === 'all' ? '' : `:${valueText(limit.per === 'user' ? user : source)}`;
     const to = limit.mode === 'observe' ? observed : enforced;
     const { maxQueued } = limit;
@@ -82,11 +93,16 @@ function demandsOf(policy: AdmissionPolicy, limited: Limited): Demands {
   return { enforced, observed, weight: weight > 0 ? weight : 1, queues };
 }
 
-function matches({ match }: LimitPolicy, { group, user, source, groups: ofUser }: Limited): boolean {
+function matches(
+  { match }: LimitPolicy,
+  { group, user, source, groups: ofUser }: LimitedQuery,
+  digests: readonly string[],
+): boolean {
   const { users, groups, sources, routingGroups, isDecided } = match;
   if (users !== null && (user === '' || !users(user))) return false;
   if (groups !== null && !ofUser.some(groups)) return false;
   if (isDecided !== null && !isDecided(user, ofUser, source)) return false;
+  if (match.digests !== null && !match.digests.some((digest) => digests.includes(digest))) return false;
   return (sources === null || sources(source)) && (routingGroups === null || routingGroups(group));
 }
 

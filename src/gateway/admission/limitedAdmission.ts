@@ -10,6 +10,7 @@ import type { GroupDecision } from '../../routing/groupRouter.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { LimitCounter } from '../../store/store.ts';
+import { digestsOfBody } from '../outcomes/recordedStatement.ts';
 import type {
   Admission,
   AdmissionPlane,
@@ -359,9 +360,14 @@ export class LimitedAdmission implements Admission {
     ).unref();
   }
 
-  #demandsOf({ decision, user, headers }: AdmissionRequest): Demands {
+  #demandsOf({ decision, user, headers, body }: AdmissionRequest): Demands {
     const source = firstHeader(headers, this.#sourceHeader) ?? '';
-    return this.#demands.of(this.policy, decision.group, user.user ?? '', source, user.membership);
+    const query = { group: decision.group, user: user.user ?? '', source, groups: user.membership?.groups ?? [] };
+    return this.#demands.of(this.policy, query, user.membership?.digest, () => {
+      if (body === undefined) return [];
+      const { exact, shape } = digestsOfBody(body, headers, this.parts.names);
+      return [exact, shape];
+    });
   }
 
   #flowOf({ decision, user, headers }: AdmissionRequest): string {

@@ -18,7 +18,7 @@ export function queuePlaces(
   for (const { id, group, user, source } of submissions) {
     const queue = queues.getOrInsertComputed(group, () => new FairQueue());
     const { fairBy } = policy.groups.get(group)?.queue ?? DEFAULT_QUEUE;
-    const { weight } = demands.of(policy, group, user ?? '', source ?? '');
+    const { weight } = demands.of(policy, { group, user: user ?? '', source: source ?? '', groups: [] });
     queue.push((fairBy === 'user' ? user : source) ?? '', weight, id);
   }
   const moved = submissions.filter(({ movedAt }) => movedAt !== null);

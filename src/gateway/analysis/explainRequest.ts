@@ -170,6 +170,7 @@ export interface ExplainedAdmission {
     readonly decision: GroupDecision;
     readonly user: RequestUser;
     readonly headers: RawHeaders;
+    readonly body: { readonly text: string };
   }) => string | null;
 }
 
@@ -209,8 +210,10 @@ export function requestExplanation(
     const { decision, refused } = routing;
     // Only submissions wait, except statements of transactions and calls of kill_query.
     const mayWait = refused === null && began === null && request.isSubmission && !isKill(request);
-    const user = request.user ?? { user: null, userInfo: null };
-    const why = mayWait ? (admission.whyItWaits?.({ decision, user, headers: request.headers }) ?? null) : null;
+    const body = { text: properties.body };
+    const why = mayWait
+      ? (admission.whyItWaits?.({ decision, user: sender, headers: request.headers, body }) ?? null)
+      : null;
     const message = why === null ? explanation.message : `${explanation.message}; it would wait: ${why}`;
     const conditions = conditionsRead(current.rules, explanation.rules, request);
     return { ...explanation, message, waitsFor: why, conditions, request: describe(request, sender) };

@@ -2,14 +2,12 @@ import { LRUCache } from 'lru-cache';
 import { headerValue, headerValues, type RawHeaders } from '../../model/http.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { preparedStatements } from '../../sql/preparedStatements.ts';
-import { shapeText, statementDigests } from '../../sql/statementDigests.ts';
+import { requestDigests, type StatementDigests, shapeText } from '../../sql/statementDigests.ts';
 import { statementLabels } from '../../sql/statementLabels.ts';
 import { v2Body } from '../../sql/v2Body.ts';
 import type { StatementColumns, StatementFacts } from '../../store/queryOutcome.ts';
 import type { BodyStart } from '../bodies/requestBodies.ts';
 
-/** Longer texts have the digests of their first characters: the lexer reads so many in 2 ms. */
-const MAX_DIGESTED = 262_144;
 const MAX_SHAPE_TEXT = 10_000;
 /** Bytes of prepared statements that are decoded for an EXECUTE. */
 const MAX_PREPARED_BYTES = 1 << 20;
@@ -24,6 +22,22 @@ const SECRET_PROPERTY = /[^,]*(?:passw|secret|token|credential|private|api-?_?ke
 
 /** Text as it may be stored: redacted, and cut to a number of bytes. */
 export type FitText = (text: string, bytes: number) => string;
+
+/** Computes the digests of the statement in the body of a submission. */
+export function digestsOfBody(
+  body: { readonly text: string },
+  headers: RawHeaders,
+  names: ProductNames,
+): StatementDigests {
+  const v2 = v2Body(body.text);
+  const prepared = v2?.preparedStatements ?? {
+    get: (name: string) => {
+      const lines = headerValues(headers, names.headerKey('Prepared-Statement'));
+      return preparedStatements(lines, MAX_PREPARED_BYTES).statements?.get(name);
+    },
+  };
+  return requestDigests(v2?.query ?? body.text, prepared);
+}
 
 /** Digests and facts of recorded statements. */
 export class RecordedStatements {
@@ -50,17 +64,9 @@ export class RecordedStatements {
   }
 
   #read(body: BodyStart, headers: RawHeaders, storedText: string | null): StatementColumns {
-    const v2 = v2Body(body.text);
-    const text = v2?.query ?? body.text;
-    const prepared = v2?.preparedStatements ?? {
-      get: (name: string) => {
-        const lines = headerValues(headers, this.#names.headerKey('Prepared-Statement'));
-        return preparedStatements(lines, MAX_PREPARED_BYTES).statements?.get(name);
-      },
-    };
-    const digests = statementDigests(text.length > MAX_DIGESTED ? text.slice(0, MAX_DIGESTED) : text, prepared);
+    const digests = digestsOfBody(body, headers, this.#names);
     const source = headerValue(headers, this.#names.headerKey('Source'));
-    const labels = statementLabels(digests.isResolved ? digests.text : text, source);
+    const labels = statementLabels(digests.text, source);
     const isKnown = this.#shapes.has(digests.shape);
     if (!isKnown) this.#shapes.set(digests.shape, true);
     return {

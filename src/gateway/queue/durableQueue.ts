@@ -406,9 +406,14 @@ export class DurableQueue {
   }
 
   /** Requests admission with the query's position. */
-  #admit(query: ClientQuery, { decision, user, headers }: StoredSubmission): void {
+  #admit(query: ClientQuery, { decision, user, headers, body: bytes }: StoredSubmission): void {
     const waitedMs = this.#now() - (query.since ?? 0);
-    const admitted = this.#parts.admission.admit({ decision, user, headers, waitedMs });
+    const body = {
+      get text() {
+        return bytes.toString();
+      },
+    };
+    const admitted = this.#parts.admission.admit({ decision, user, headers, body, waitedMs });
     query.stage = 'waiting';
     query.decide(decision, admitted.kind === 'wait' ? admitted : null, admitted.slots);
     if (admitted.kind === 'now') this.#submit(query);

@@ -213,7 +213,7 @@ export class Submissions {
       this.#admit(proxied, statement);
       return;
     }
-    const admissionRequest = { decision, user, headers: request.rawHeaders };
+    const admissionRequest = { decision, user, headers: request.rawHeaders, body: statement.body };
     const admitted = (await admission.admitBound?.(admissionRequest, { cluster, transaction })) ?? null;
     const isRejected = admitted !== null && 'reason' in admitted;
     if (response.destroyed) {
@@ -226,7 +226,7 @@ export class Submissions {
     const { user, decision } = submission;
     const { rawHeaders: headers } = proxied.request;
     const bytes = submission.body.bytes.length;
-    const admitted = this.#parts.admission.admit({ decision, user, headers, bytes });
+    const admitted = this.#parts.admission.admit({ decision, user, headers, body: submission.body, bytes });
     const slots = admitted.slots ?? null;
     // From here on its end gives the slots back, also while it waits.
     const exchange = this.#exchange(proxied, slots === null ? submission : { ...submission, slots });
@@ -245,7 +245,7 @@ export class Submissions {
     const { user, decision } = submission;
     const { rawHeaders: headers } = proxied.request;
     const waitedMs = Math.max(1, clock.monotonic() - proxied.startedAt);
-    const admitted = admission.admit({ decision, user, headers, waitedMs, excluded });
+    const admitted = admission.admit({ decision, user, headers, body: submission.body, waitedMs, excluded });
     exchange.submission = { ...exchange.submission, slots: admitted.slots ?? null };
     if (admitted.kind === 'now') exchange.start();
     else

@@ -132,6 +132,7 @@ function limitMatch({ match }: QueryLimitSpec, tenancy: Tenancy, namespace: stri
     groups: matches(match.userGroups),
     sources: matches(match.sources),
     routingGroups: matches(match.routingGroups),
+    digests: match.digests ?? null,
     isDecided: tenant === null ? null : (...query) => tenancy.deciderOf(...query).tenant === tenant,
   };
 }
@@ -158,7 +159,7 @@ function limitReferences(groups: readonly string[], served: ReadonlySet<string>)
 }
 
 /** Mistakes in the spec of a QueryLimit. */
-const limitProblems = specCheck(QueryLimitSpec, ({ match: { everyone: _, ...lists } }) =>
+const limitProblems = specCheck(QueryLimitSpec, ({ match: { everyone: _everyone, digests: _digests, ...lists } }) =>
   matchProblems('spec.match', lists),
 );
 

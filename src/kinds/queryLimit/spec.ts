@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox';
+import { cel } from '../../model/cel.ts';
 import { durationField } from '../../model/durationField.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
 import { MAX_QUEUED_QUERIES, MAX_RUNNING_QUERIES } from '../../model/limitBounds.ts';
@@ -27,11 +28,27 @@ export const Match = closedObject(
     userGroups: optionalMatches('Groups of users, by the sources of userGroups in the configuration'),
     sources: optionalMatches('Sources'),
     routingGroups: optionalMatches('Routing groups that queries are for'),
+    digests: Type.Optional(
+      Type.Array(
+        Type.String({
+          ...{ pattern: '^[0-9a-f]{16}$', minLength: 16, maxLength: 16 },
+          ...cel([
+            "self.matches('^[0-9a-f]{16}$')",
+            'digests must have digests of 16 characters such as c9b40199bcc6dce9',
+          ]),
+        }),
+        {
+          minItems: 1,
+          maxItems: 64,
+          description: 'Digests of statements, exact or of their shape; one of them matches.',
+        },
+      ),
+    ),
   },
   'Queries that it is about: every field that is set must match.',
   [
-    '(has(self.everyone) && self.everyone) != (has(self.users) || has(self.userGroups) || has(self.sources) || has(self.routingGroups))',
-    'match must have everyone: true, or users, userGroups, sources or routingGroups; write match: {everyone: true} for all queries',
+    '(has(self.everyone) && self.everyone) != (has(self.users) || has(self.userGroups) || has(self.sources) || has(self.routingGroups) || has(self.digests))',
+    'match must have everyone: true, or users, userGroups, sources, routingGroups or digests; write match: {everyone: true} for all queries',
     ({ everyone = false, ...lists }) => (everyone === (Object.keys(lists).length === 0) ? null : ''),
   ],
 );

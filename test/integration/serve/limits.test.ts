@@ -37,6 +37,11 @@ beforeAll(async () => {
       match: { sources: [{ value: 'loop' }] },
       ...{ per: 'Source', rate: { queries: 3, period: '24h', burst: 3 } },
     }),
+    // Digests of `SELECT ? + ?` and of `SELECT 'a'`.
+    manifest('QueryLimit', 'dashboard', {
+      match: { digests: ['9ae545b6954ccda1', '4c7d428492370e09'], users: [{ value: 'dee' }] },
+      ...{ per: 'All', maxRunningQueries: 1 },
+    }),
   );
 });
 
@@ -79,6 +84,33 @@ describe('limits', () => {
         /^limit default\/people of user ann: 1 of 1 running \(maxRunningQueries\); waited \d+\.\d s as 1st of 1 \(fair by user, weight 1\); admitted to a$/,
       );
     await finish(ofAnother, 'cid');
+  });
+
+  test('of digests bound a shape whatever its literals, and an exact statement', async () => {
+    const user = 'dee';
+    const first = await submit(url, 'SELECT -- now\n 1 + 1', { user });
+    const prepared = { user, headers: { 'X-Engine-Prepared-Statement': 'p=SELECT%20%3F%20%2B%20%3F' } };
+    expect(isQueued(first)).toBe(false);
+    const queued: QueryResults[] = [];
+    for (const [sql, waits, options] of [
+      ['select 2 + 20', true, { user }],
+      ["SELECT 'a'", true, { user }],
+      ['EXECUTE p USING 3, 4', true, prepared],
+      ["SELECT 'b'", false, { user }],
+      ['SELECT 2 - 20', false, { user }],
+      ['select 2 + 20', false, { user: 'eve' }],
+    ] as const) {
+      const page = await submit(url, sql, options);
+      expect(isQueued(page), sql).toBe(waits);
+      queued.push(page);
+    }
+    const described = { headers: { 'X-Engine-User': user }, body: 'SELECT 5 + 5' };
+    const response = await fetch(`${url}/api/explain`, {
+      ...{ method: 'POST', body: JSON.stringify(described) },
+      headers: { 'Content-Type': 'application/json' },
+    });
+    expect(await response.json()).toMatchObject({ waitsFor: expect.stringContaining('limit default/dashboard') });
+    await Promise.all([first, ...queued].map((page) => finish(page, user)));
   });
 
   test('of mode observe refuse nothing, and count what would have waited', async () => {

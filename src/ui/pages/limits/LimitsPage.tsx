@@ -138,7 +138,9 @@ const limitColumns: readonly Column<LimitState>[] = [
 const labels: Readonly<Record<string, string>> = { userGroups: 'groups of users', routingGroups: 'routing groups' };
 
 /** A match in short: a name, its beginning with `…`, or an expression between slashes. */
-function matchText({ type, value }: StringMatch): string {
+function matchText(match: StringMatch | string): string {
+  if (typeof match === 'string') return match;
+  const { type, value } = match;
   if (type === 'RegularExpression') return `/${value}/`;
   return type === 'Prefix' ? `${value}…` : value;
 }
