@@ -28,6 +28,7 @@ interface Suite {
 /** Files that take longer than others of their suite although they are shorter. */
 const longest = [
   ...['faults/apiServer', 'faults/clusters', 'faults/database', 'faults/limits', 'faults/replicas'],
+  ...['integration/api/contract/injection', 'integration/serve/manyReplicas'],
   ...['migration/alternatingWrites', 'migration/sideBySide', 'ui/shell'],
   ...['operator/allNamespaces', 'operator/discovery', 'operator/operator', 'operator/restoredEtcd'],
 ].map((name) => resolve('test', `${name}.test.ts`));

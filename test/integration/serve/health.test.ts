@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import type { SimulatedEngine, SimulatedEngineOptions } from '../../../demo/simulatedEngine.ts';
 import { closeAll, startServer } from '../../support/gateway.ts';
-import { asProcess, type GatewayProcess } from '../../support/gatewayProcess.ts';
+import type { GatewayProcess } from '../../support/gatewayProcess.ts';
 import { manifest } from '../../support/manifest.ts';
 import { follow, submit } from '../../support/statementClient.ts';
 import { worldOf } from '../../support/world.ts';
@@ -47,7 +47,7 @@ describe('health and load of clusters, through a gateway as users run it', () =>
         }),
       ),
     );
-    const started = await world.start({ monitor: { taskDelay: '1h' }, ...config }, {}, asProcess);
+    const started = await world.start({ monitor: { taskDelay: '1h' }, ...config });
     gateway = started;
     await expect
       .poll(async () => (await list(started)).map(({ health }) => health.checkedAt !== null))

@@ -5,7 +5,6 @@ import type { RoutedQuery } from '../../../src/api/responses/routing.ts';
 import { postgresql, type TestDatabase } from '../../support/databases.ts';
 import { freePort } from '../../support/freePort.ts';
 import { until } from '../../support/gateway.ts';
-import { asProcess } from '../../support/gatewayProcess.ts';
 import { manifest } from '../../support/manifest.ts';
 import { follow, pathOf, type QueryResults, runQuery, submit } from '../../support/statementClient.ts';
 import { startTcpProxy, type TcpProxy } from '../../support/tcpProxy.ts';
@@ -46,7 +45,7 @@ beforeAll(async () => {
 });
 
 const start = async (config: object = {}): Promise<string> =>
-  (await world.startReady({ authentication: 'none', ...config }, {}, asProcess)).url;
+  (await world.startReady({ authentication: 'none', ...config })).url;
 
 const finish = async (page: QueryResults, user: string): Promise<QueryResults> =>
   page.nextUri === undefined ? page : finish(await follow(page.nextUri, { user }), user);
@@ -216,11 +215,7 @@ describe('queries of a group whose cluster sleeps', () => {
       manifest('RoutingGroup', 'spilling', { ...waiting, queue, fallbacks: ['adhoc'] }),
     );
     const routing = { defaultRoutingGroup: 'night' };
-    ({ url } = await own.startReady(
-      { authentication: 'none', routing, monitor: { taskDelay: '500ms' } },
-      {},
-      asProcess,
-    ));
+    ({ url } = await own.startReady({ authentication: 'none', routing, monitor: { taskDelay: '500ms' } }));
   });
 
   test('wait for it and run when it wakes; beyond maxQueuedQueries and after maxWait they are refused, a fallback serves', async () => {

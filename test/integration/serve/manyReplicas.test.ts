@@ -12,7 +12,7 @@ import { timeOf } from '../../support/stopwatch.ts';
 import { worldOf } from '../../support/world.ts';
 
 /** Queries of each kind: those that end within a moment, and those that go on until they have rows of their own. */
-const QUERIES = 300;
+const QUERIES = 220;
 
 describe.skipIf(!postgresql.available())('four replicas, each request of a query at another one', () => {
   const world = worldOf('suite');

@@ -39,7 +39,7 @@ async function disposablePostgresql() {
   return { ...server, [Symbol.asyncDispose]: () => server.dispose() };
 }
 
-describe('the gateway as a process', () => {
+describe('the gateway', () => {
   const world = worldOf('test');
   let engines: SimulatedEngine[];
 
@@ -49,7 +49,8 @@ describe('the gateway as a process', () => {
   });
 
   const config = (more: Readonly<Record<string, unknown>> = {}) => ({ monitor: { taskDelay: '500ms' }, ...more });
-  const start = (more: Readonly<Record<string, unknown>> = {}) => world.startReady(config(more), {}, asProcess);
+  const start = (more: Readonly<Record<string, unknown>> = {}) => world.startReady(config(more));
+  const startProcess = () => world.startReady(config(), {}, asProcess);
 
   test('calls with a content type and without a body are answered (RFC 9112 §6.3)', async () => {
     const gateway = await start();
@@ -72,7 +73,7 @@ describe('the gateway as a process', () => {
   });
 
   test('two replicas on one database serve alternate requests of each query, also after a restart', async () => {
-    const first = await start();
+    const first = await startProcess();
     const second = await start();
     const queries = await Promise.all(
       Array.from({ length: 8 }, () => submit(first.url, 'SELECT * FROM tpch.tiny.nation')),
@@ -89,7 +90,7 @@ describe('the gateway as a process', () => {
   });
 
   test('a query is in the history of a gateway that stopped right after it', async () => {
-    const first = await start();
+    const first = await startProcess();
     const { id } = await submit(first.url, 'SELECT 1', { user: 'ada', headers: { 'X-Engine-Source': 'test' } });
     expect(await first.stop()).toBe(0);
     const store = await world.store();

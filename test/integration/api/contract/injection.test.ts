@@ -60,6 +60,10 @@ function headerCalls(good: Row, text: string): [string, RowCall][] {
   ];
 }
 
+const operations = Object.keys(allRows(nothingKnown));
+/** One operation of each family of paths: headers are read before the operation is known. */
+const ofHeaders = new Set(Object.values(Object.fromEntries(operations.map((name) => [name.split('/')[1], name]))));
+
 for (const family of databases.filter(({ name }) => name !== 'sqlite')) {
   describe.skipIf(!family.available())(`hostile texts on ${family.name}`, () => {
     let rig: ContractRig;
@@ -81,12 +85,13 @@ for (const family of databases.filter(({ name }) => name !== 'sqlite')) {
       if (response.status >= 400) expect(withoutSent(response.text, text), what).not.toMatch(internals);
     };
 
-    it.each(Object.keys(allRows(nothingKnown)))('%s', { timeout: 120_000 }, async (operation) => {
+    it.each(operations)('%s', { timeout: 120_000 }, async (operation) => {
       const good = allRows(rig.known)[operation]?.success[0];
       if (good === undefined) throw new Error('no row of a success');
       const isWhole = family === oneDatabase;
+      const hasHeaders = isWhole && ofHeaders.has(operation);
       for (const text of isWhole ? [...statements, ...lines] : dialectStatements) {
-        const all = [...calls(rig, operation, good, text), ...(isWhole ? headerCalls(good, text) : [])];
+        const all = [...calls(rig, operation, good, text), ...(hasHeaders ? headerCalls(good, text) : [])];
         await Promise.all(all.map(([place, call]) => attack(operation, text, place, call)));
       }
       expect(await rig.tables()).toEqual({ query_history: 3, selectors: true, groups: true, resources: true });
