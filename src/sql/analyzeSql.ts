@@ -9,10 +9,10 @@ import {
 } from './referencedNames.ts';
 import { resourceGroupQueryType } from './resourceGroupType.ts';
 import { T } from './syntax/kinds.ts';
+import { MAX_TOKENS, releaseTokens } from './syntax/lexer.ts';
 import { stringValue } from './syntax/literals.ts';
 import { isSyntaxFailure, Parser, TOO_DEEP } from './syntax/parser.ts';
 import { singleStatement } from './syntax/statements.ts';
-import { MAX_TOKENS, releaseTokens } from './syntax/tokenBuffer.ts';
 
 const { EOF, QUOTED_IDENTIFIER, STRING, UNICODE_STRING } = T;
 

@@ -2,10 +2,9 @@ import { originalName } from './analyzeSql.ts';
 import type { PreparedTexts } from './preparedStatements.ts';
 import type { QueryProperties } from './queryProperties.ts';
 import { keywords, LAST_IDENTIFIER, T } from './syntax/kinds.ts';
-import { tokenizeSql } from './syntax/lexer.ts';
+import { releaseTokens, type TokenBuffer, tokenizeSql } from './syntax/lexer.ts';
 import { stringValue } from './syntax/literals.ts';
 import { Parser } from './syntax/parser.ts';
-import { releaseTokens, type TokenBuffer } from './syntax/tokenBuffer.ts';
 
 // biome-ignore format: a line for each name would be longer than the rest of the file.
 const {

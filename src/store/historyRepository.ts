@@ -87,7 +87,8 @@ export class QueryHistoryRepository {
     const { dialect } = this.database;
     return this.database.run(async (knex) => {
       await dialect.insertHistory(knex, fitted);
-      await insertShapes(knex, dialect.name, records);
+      const shapes = records.filter(({ statement }) => statement?.columns.shapeText != null);
+      if (shapes.length > 0) await insertShapes(knex, dialect.name, shapes);
       if (!records.some(({ groups }) => groups !== undefined)) return;
       await insertQueryGroups(knex, dialect.name, records);
       await insertGroupSets(knex, dialect.name, records);

@@ -1,16 +1,227 @@
-import { classOf, DIGIT, LETTER, UNDERSCORE, WHITESPACE, WORD } from './characters.ts';
-import { hashWith, wordKind } from './keywordTable.ts';
-import { T } from './kinds.ts';
-import { lexFraction, lexNumber, numberEnd } from './numbers.ts';
-import { grow, LOOKAHEAD, MAX_TOKENS, sharedBuffer, type TokenBuffer } from './tokenBuffer.ts';
+import { keywords, T } from './kinds.ts';
 
 // biome-ignore format: a line for each name would be longer than the rest of the file.
 const {
   ARROW, ASTERISK, AT_SIGN, BACKQUOTED_IDENTIFIER, BAR, BINARY_LITERAL, CARET, COLON, COMMA, CONCAT,
+  DECIMAL_VALUE, DIGIT_IDENTIFIER, DOUBLE_VALUE, INTEGER_VALUE,
   DOLLAR, DOLLAR_STRING, DOT, DOUBLE_ARROW, DOUBLE_COLON, EOF, EQ, GT, GTE, LBRACE, LBRACKET, LEXCLUDE, LPAREN,
   LT, LTE, MINUS, NEQ, PERCENT, PLUS, QUESTION_MARK, QUOTED_IDENTIFIER, RBRACE, RBRACKET, REXCLUDE, RPAREN,
   SEMICOLON, SLASH, STRING, UNICODE_STRING, UNRECOGNIZED,
 } = T;
+
+/**
+ * Tokens of one text: kinds and positions in arrays that are reused for the next text. Comments and white space are
+ * left out. After the last token there are at least `LOOKAHEAD` entries of kind EOF, so that a parser may peek without
+ * a check.
+ */
+export interface TokenBuffer {
+  kinds: Uint16Array;
+  /** Offsets of the first unit of each token, in UTF-16 units. */
+  starts: Int32Array;
+  ends: Int32Array;
+  count: number;
+  /** True if the text has more than `MAX_TOKENS` tokens; the rest are left out. */
+  isCut: boolean;
+}
+
+export const MAX_TOKENS = 4_000_000;
+/** EOF entries behind the last token. */
+const LOOKAHEAD = 8;
+/** Buffers larger than this many tokens are not reused. */
+const KEPT_TOKENS = 1 << 16;
+
+const sharedBuffer: TokenBuffer = {
+  kinds: new Uint16Array(1024),
+  starts: new Int32Array(1024),
+  ends: new Int32Array(1024),
+  count: 0,
+  isCut: false,
+};
+
+function grow(buffer: TokenBuffer): void {
+  const size = buffer.kinds.length * 2;
+  const kinds = new Uint16Array(size);
+  kinds.set(buffer.kinds);
+  const starts = new Int32Array(size);
+  starts.set(buffer.starts);
+  const ends = new Int32Array(size);
+  ends.set(buffer.ends);
+  buffer.kinds = kinds;
+  buffer.starts = starts;
+  buffer.ends = ends;
+}
+
+/** Releases large arrays; call it when the tokens are no longer used. */
+export function releaseTokens(): void {
+  if (sharedBuffer.kinds.length <= KEPT_TOKENS) return;
+  sharedBuffer.kinds = new Uint16Array(1024);
+  sharedBuffer.starts = new Int32Array(1024);
+  sharedBuffer.ends = new Int32Array(1024);
+}
+
+const WHITESPACE = 1;
+const LETTER = 2;
+const DIGIT = 4;
+const UNDERSCORE = 8;
+const HEX = 16;
+const WORD = LETTER | DIGIT | UNDERSCORE;
+
+/** Classes of the ASCII characters; everything else is in none. */
+const classes = new Uint8Array(128);
+for (let c = 0; c < 128; c += 1) {
+  const character = String.fromCharCode(c);
+  if (' \t\r\n'.includes(character)) classes[c] = WHITESPACE;
+  else if (/[0-9]/.test(character)) classes[c] = DIGIT | HEX;
+  else if (/[a-f]/i.test(character)) classes[c] = LETTER | HEX;
+  else if (/[a-z]/i.test(character)) classes[c] = LETTER;
+  else if (character === '_') classes[c] = UNDERSCORE;
+}
+/** Classes of a UTF-16 unit, as bits; 0 for NaN, the unit after the end of a text. */
+const classOf = (c: number): number => (c < 128 ? (classes[c] as number) : 0);
+
+const HASH_SIZE = 2048;
+const MAX_KEYWORD_LENGTH = 17;
+
+/** Adds a character to the hash of a word, ignoring case. The hash of the empty word is 0. */
+const hashWith = (hash: number, c: number): number => (hash * 31 + (c & 0xdf)) | 0;
+
+/** Open-addressing table of the keywords: kind, and position of the word in `keywordChars`. */
+const hashKinds = new Uint16Array(HASH_SIZE);
+const hashStarts = new Uint16Array(HASH_SIZE);
+const hashLengths = new Uint8Array(HASH_SIZE);
+const keywordChars = new Uint8Array(8192);
+{
+  let next = 0;
+  for (const [word, kind] of keywords) {
+    let hash = 0;
+    for (let i = 0; i < word.length; i += 1) hash = hashWith(hash, word.charCodeAt(i));
+    let slot = hash & (HASH_SIZE - 1);
+    while (hashKinds[slot] !== 0) slot = (slot + 1) & (HASH_SIZE - 1);
+    hashKinds[slot] = kind;
+    hashStarts[slot] = next;
+    hashLengths[slot] = word.length;
+    for (let i = 0; i < word.length; i += 1) keywordChars[next + i] = word.charCodeAt(i);
+    next += word.length;
+  }
+}
+
+/** Kind of the word from `start` to `end`, whose characters are letters, digits and `_`; `hash` of all of them by `hashWith`. */
+function wordKind(text: string, start: number, end: number, hash: number): number {
+  const length = end - start;
+  if (length > MAX_KEYWORD_LENGTH) return T.IDENTIFIER;
+  let slot = hash & (HASH_SIZE - 1);
+  for (;;) {
+    const kind = hashKinds[slot] as number;
+    if (kind === 0) return T.IDENTIFIER;
+    if (hashLengths[slot] === length) {
+      const from = hashStarts[slot] as number;
+      let i = 0;
+      while (i < length) {
+        const c = text.charCodeAt(start + i);
+        if ((c >= 97 ? c - 32 : c) !== keywordChars[from + i]) break;
+        i += 1;
+      }
+      if (i === length) return kind;
+    }
+    slot = (slot + 1) & (HASH_SIZE - 1);
+  }
+}
+
+/** End of `('_'? digit)+` after a prefix such as `0x`, digits of class `mask` up to character `highest`; `from` if none. */
+function prefixedDigits(text: string, from: number, mask: number, highest: number): number {
+  let at = from;
+  for (;;) {
+    let c = text.charCodeAt(at);
+    const digit = c === 95 ? at + 1 : at;
+    c = text.charCodeAt(digit);
+    if ((classOf(c) & mask) === 0 || c > highest) return at;
+    at = digit + 1;
+  }
+}
+
+/** End of `digit ('_'? digit)*`; there is a digit at `from`. */
+function decimalInteger(text: string, from: number): number {
+  let at = from + 1;
+  for (;;) {
+    const c = text.charCodeAt(at);
+    if (c >= 48 && c <= 57) at += 1;
+    else if (c === 95 && (classOf(text.charCodeAt(at + 1)) & DIGIT) !== 0) at += 2;
+    else return at;
+  }
+}
+
+/** End of `digit*`. */
+function digits(text: string, from: number): number {
+  let at = from;
+  while ((classOf(text.charCodeAt(at)) & DIGIT) !== 0) at += 1;
+  return at;
+}
+
+/** End of `E [+-]? digit+` at `from`; -1 if there is no exponent. */
+function exponent(text: string, from: number): number {
+  if ((text.charCodeAt(from) | 32) !== 101) return -1;
+  const sign = text.charCodeAt(from + 1);
+  const at = sign === 43 || sign === 45 ? from + 2 : from + 1;
+  const end = digits(text, at);
+  return end > at ? end : -1;
+}
+
+/** End of the number lexed last; its kind is the return value (avoids an object for the pair). */
+let numberEnd = 0;
+
+/**
+ * The longest of the number forms and of identifiers starting with a digit, as ANTLR takes it; the first of equally
+ * long forms.
+ */
+function lexNumber(text: string, start: number): number {
+  const integerEnd = decimalInteger(text, start);
+  const after = text.charCodeAt(integerEnd);
+  // Most numbers are plain ones: all other forms continue with a point, a letter or an underscore.
+  if (after !== 46 && (classOf(after) & WORD) === 0) {
+    numberEnd = integerEnd;
+    return INTEGER_VALUE;
+  }
+  let end = integerEnd;
+  let kind: number = INTEGER_VALUE;
+  if (text.charCodeAt(start) === 48) {
+    const mark = text.charCodeAt(start + 1) | 32;
+    let prefixed = start + 2;
+    if (mark === 120) prefixed = prefixedDigits(text, start + 2, HEX, 127);
+    else if (mark === 111) prefixed = prefixedDigits(text, start + 2, DIGIT, 55);
+    else if (mark === 98) prefixed = prefixedDigits(text, start + 2, DIGIT, 49);
+    if (prefixed > start + 2) end = Math.max(end, prefixed);
+  }
+  if (after === 46) {
+    const fraction = integerEnd + 1;
+    end = (classOf(text.charCodeAt(fraction)) & DIGIT) !== 0 ? decimalInteger(text, fraction) : fraction;
+    kind = DECIMAL_VALUE;
+  }
+  const plain = digits(text, start);
+  const fraction = text.charCodeAt(plain) === 46 ? digits(text, plain + 1) : plain;
+  const double = exponent(text, fraction);
+  if (double > end) {
+    end = double;
+    kind = DOUBLE_VALUE;
+  }
+  let word = start + 1;
+  while ((classOf(text.charCodeAt(word)) & WORD) !== 0) word += 1;
+  if (word > end) {
+    end = word;
+    kind = DIGIT_IDENTIFIER;
+  }
+  numberEnd = end;
+  return kind;
+}
+
+function lexFraction(text: string, start: number): number {
+  numberEnd = decimalInteger(text, start + 1);
+  const double = exponent(text, digits(text, start + 1));
+  if (double > numberEnd) {
+    numberEnd = double;
+    return DOUBLE_VALUE;
+  }
+  return DECIMAL_VALUE;
+}
 
 /** Kinds of tokens that are one character, regardless of the next one. */
 const singles = new Uint16Array(128);

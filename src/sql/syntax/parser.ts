@@ -1,6 +1,5 @@
 import { LAST_IDENTIFIER, T } from './kinds.ts';
-import { tokenizeSql } from './lexer.ts';
-import type { TokenBuffer } from './tokenBuffer.ts';
+import { type TokenBuffer, tokenizeSql } from './lexer.ts';
 
 const { BACKQUOTED_IDENTIFIER, DIGIT_IDENTIFIER, DOT, EOF, IDENTIFIER, QUOTED_IDENTIFIER } = T;
 
