@@ -1,5 +1,4 @@
-import { statementDigests } from '../src/sql/statementDigests.ts';
-import { statementLabels } from '../src/sql/statementLabels.ts';
+import { statementDigests, statementLabels } from '../src/sql/statementDigests.ts';
 import { tokenizeSql } from '../src/sql/syntax/lexer.ts';
 
 const ROUNDS = 7;

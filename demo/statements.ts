@@ -4,8 +4,7 @@ import type { DatabaseSync } from 'node:sqlite';
 import { analyzeSql } from '../src/sql/analyzeSql.ts';
 import type { PreparedTexts } from '../src/sql/preparedStatements.ts';
 import { T } from '../src/sql/syntax/kinds.ts';
-import { stringValue } from '../src/sql/syntax/literals.ts';
-import { NameRole, Parser } from '../src/sql/syntax/parser.ts';
+import { NameRole, Parser, stringValue } from '../src/sql/syntax/parser.ts';
 import { singleStatement } from '../src/sql/syntax/statements.ts';
 import {
   type Column,

@@ -1,7 +1,5 @@
 import { defaultRuleLimits } from './limits.ts';
-import type { QueryObject } from './objects/query.ts';
-import type { RequestObject } from './objects/request.ts';
-import type { UserObject } from './objects/user.ts';
+import type { QueryObject, RequestObject, UserObject } from './requestObjects.ts';
 import type { RuleLimits } from './ruleCompiler.ts';
 import type { JavaMap } from './values/collections.ts';
 import type { Mutable, Value } from './values/value.ts';

@@ -4,7 +4,7 @@ import { Evaluation, EvaluationError } from './evaluation.ts';
 import { compileProgram } from './language/program.ts';
 import { CompileError, placeText } from './language/source.ts';
 import { defaultRuleLimits } from './limits.ts';
-import { RequestObject } from './objects/request.ts';
+import { RequestObject } from './requestObjects.ts';
 import { JavaList, JavaMap } from './values/collections.ts';
 import { describe } from './values/describe.ts';
 

@@ -1,12 +1,92 @@
 import { LRUCache } from 'lru-cache';
 import { firstHeader, headerValue, headerValues, type RawHeaders } from '../model/http.ts';
 import type { ProductNames } from '../model/names.ts';
-import type { SqlAnalysis } from './analyzeSql.ts';
-import { bodyText } from './bodyText.ts';
+import { analyzeShort, analyzeTask, type SqlAnalysis, type StatementTask, taskCharacters } from './analyzeSql.ts';
 import type { QueryProperties } from './queryProperties.ts';
-import { RecentTexts } from './recentTexts.ts';
-import { analyzeShort, analyzeTask, type StatementTask, taskCharacters } from './statementTask.ts';
-import { v2Body } from './v2Body.ts';
+
+/** Character encodings of bodies by IANA name or alias, in lower case. */
+const encodings: ReadonlyMap<string, 'utf8' | 'latin1' | 'ascii'> = new Map([
+  ['utf-8', 'utf8'],
+  ['utf8', 'utf8'],
+  ['csutf8', 'utf8'],
+  ['iso-8859-1', 'latin1'],
+  ['iso8859-1', 'latin1'],
+  ['iso_8859-1', 'latin1'],
+  ['iso-ir-100', 'latin1'],
+  ['latin1', 'latin1'],
+  ['l1', 'latin1'],
+  ['ibm819', 'latin1'],
+  ['cp819', 'latin1'],
+  ['us-ascii', 'ascii'],
+  ['ascii', 'ascii'],
+  ['us', 'ascii'],
+  ['ansi_x3.4-1968', 'ascii'],
+  ['iso646-us', 'ascii'],
+  ['iso-ir-6', 'ascii'],
+]);
+
+/** Returns `charset` of a Content-Type in lower case; null if it is missing. */
+function declaredCharset(contentType: string): string | null {
+  if (!contentType.includes(';')) return null;
+  // The engine takes the last of several; a quoted parameter can hold another one.
+  if (contentType.split(/charset/i).length > 2) return 'ambiguous';
+  const match = /;\s*charset\s*=\s*(?:"([^"]*)"|([^\s;]*))/i.exec(contentType);
+  return match === null ? null : (match[1] ?? match[2] ?? '').trim().toLowerCase();
+}
+
+/**
+ * Returns the text of a body; null if its charset is not supported. The default charset is UTF-8. Bytes that are
+ * invalid in the charset become U+FFFD. A text with a known charset is returned unchanged.
+ * @param contentType value of the header; null if missing
+ * @param utf8 the bytes as UTF-8, if they are already decoded
+ */
+export function bodyText(body: string | Uint8Array, contentType: string | null, utf8?: string): string | null {
+  const charset = contentType === null ? null : declaredCharset(contentType);
+  const encoding = charset === null ? 'utf8' : encodings.get(charset);
+  if (encoding === undefined) return null;
+  if (typeof body === 'string') return body;
+  if (encoding === 'utf8' && utf8 !== undefined) return utf8;
+  const bytes = Buffer.isBuffer(body) ? body : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  if (encoding === 'utf8') return bytes.toString('utf8');
+  const text = bytes.toString('latin1');
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the range of ASCII.
+  return encoding === 'latin1' ? text : text.replace(/[^\x00-\x7f]/g, '\ufffd');
+}
+
+/** Number of remembered texts: two per set. A power of two. */
+const SLOTS = 16_384;
+/** Longer texts are hashed by this many of their characters. */
+const HASHED = 4_096;
+
+/**
+ * Recently added texts, by hash. Distinguishes repeated texts from texts that occur once and would fill a cache without
+ * a hit. False positives are rare; the oldest text of a set is evicted.
+ */
+export class RecentTexts {
+  readonly #hashes = new Int32Array(SLOTS);
+
+  /** Returns true if the text was added recently, and adds it. */
+  isRepeat(text: string): boolean {
+    const hash = hashOf(text);
+    const hashes = this.#hashes;
+    const slot = hash & (SLOTS - 2);
+    if (hashes[slot] === hash) return true;
+    const newest = hashes[slot] as number;
+    hashes[slot] = hash;
+    const isSecond = hashes[slot + 1] === hash;
+    hashes[slot + 1] = newest;
+    return isSecond;
+  }
+}
+
+/** FNV-1a over UTF-16 units, mixed so that each bit affects the low bits. Never 0, which marks an empty slot. */
+function hashOf(text: string): number {
+  let hash = 0x811c9dc5 ^ text.length;
+  const step = text.length <= HASHED ? 1 : Math.ceil(text.length / HASHED);
+  for (let at = 0; at < text.length; at += step) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
+  hash ^= hash >>> 15;
+  return hash === 0 ? 1 : hash;
+}
 
 /** Settings of the request analysis (`requestAnalyzerConfig`, docs/sql-analysis.md). */
 export interface AnalysisSettings {
@@ -175,4 +255,45 @@ function cacheKey(
   const defaults = `${catalog === null ? '' : `c${catalog.length}:${catalog}`}/${schema === null ? '' : `s${schema.length}:${schema}`}/`;
   if (preparedLines.length === 0) return defaults + text;
   return `${defaults}p${preparedLines.map((line) => `${line.length}:${line}`).join('')}/${text}`;
+}
+
+/** A V2 body: a statement and the prepared statements that belong to it. */
+export interface V2Body {
+  readonly query: string;
+  readonly preparedStatements: ReadonlyMap<string, string>;
+}
+
+/**
+ * Reads a V2 body, `{"query": …, "preparedStatements": {name: text}}`; null for anything else, which is SQL then. Both
+ * keys must be present and not null; other keys are ignored.
+ */
+export function v2Body(text: string): V2Body | null {
+  if (!/^\s*\{/.test(text)) return null;
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(text);
+  } catch {
+    return null;
+  }
+  if (!isObject(parsed)) return null;
+  const query = scalarText(parsed.query);
+  const prepared = parsed.preparedStatements;
+  if (query === null || !isObject(prepared)) return null;
+  const statements = new Map<string, string>();
+  for (const [name, value] of Object.entries(prepared)) {
+    const statement = scalarText(value);
+    if (statement === null && value !== null) return null;
+    if (statement !== null) statements.set(name, statement);
+  }
+  return { query, preparedStatements: statements };
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Text of a scalar: numbers and booleans are taken as their text, as lenient JSON readers do. */
+function scalarText(value: unknown): string | null {
+  if (typeof value === 'string') return value;
+  return typeof value === 'number' || typeof value === 'boolean' ? String(value) : null;
 }

@@ -1,17 +1,13 @@
-import type { PreparedTexts } from './preparedStatements.ts';
 import {
-  callsKillQuery,
-  joinedNames,
-  type NameDefaults,
-  noNames,
-  type ReferencedNames,
-  referencedNames,
-} from './referencedNames.ts';
-import { resourceGroupQueryType } from './resourceGroupType.ts';
+  type PreparedStatements,
+  type PreparedText,
+  type PreparedTexts,
+  preparedStatements,
+} from './preparedStatements.ts';
+import type { QualifiedName } from './queryProperties.ts';
 import { T } from './syntax/kinds.ts';
 import { MAX_TOKENS, releaseTokens } from './syntax/lexer.ts';
-import { stringValue } from './syntax/literals.ts';
-import { isSyntaxFailure, Parser, TOO_DEEP } from './syntax/parser.ts';
+import { isSyntaxFailure, NameRole, Parser, stringValue, TOO_DEEP } from './syntax/parser.ts';
 import { singleStatement } from './syntax/statements.ts';
 
 const { EOF, QUOTED_IDENTIFIER, STRING, UNICODE_STRING } = T;
@@ -188,4 +184,344 @@ function mismatch(parser: Parser): string {
   const token = parser.errorToken;
   const text = parser.kinds[token] === EOF ? '<EOF>' : parser.tokenText(token);
   return `mismatched input '${text.length > SHOWN_TOKEN ? `${text.slice(0, SHOWN_TOKEN)}…` : text}'`;
+}
+
+/** Defaults that complete names; null if the client sent none. */
+export interface NameDefaults {
+  readonly catalog: string | null;
+  readonly schema: string | null;
+}
+
+/** Names in a statement: lower case, sorted by UTF-16 units, each once. */
+export interface ReferencedNames {
+  /**
+   * Set if a name cannot be completed or has too many parts. All lists are empty then, except for the name of a table
+   * function: the engine finds built-in functions without defaults.
+   */
+  readonly errorMessage: string | null;
+  /** Three parts each, sorted by their text joined with dots. */
+  readonly tables: readonly QualifiedName[];
+  readonly catalogs: readonly string[];
+  readonly schemas: readonly string[];
+  readonly catalogSchemas: readonly string[];
+}
+
+const none: readonly string[] = [];
+export const noNames: ReferencedNames = {
+  errorMessage: null,
+  tables: [],
+  catalogs: none,
+  schemas: none,
+  catalogSchemas: none,
+};
+
+const NOT_QUALIFIED = 'Name not fully qualified';
+const EMPTY = 'Identifier cannot be empty or null';
+
+/** Completes the names that a parse found. The first one that cannot be completed decides. */
+export function referencedNames(parser: Parser, defaults: NameDefaults): ReferencedNames {
+  const parsed = parser.names;
+  if (parsed.length === 0) return noNames;
+  const catalog = defaults.catalog === null ? null : defaults.catalog.toLowerCase();
+  const schema = defaults.schema === null ? null : defaults.schema.toLowerCase();
+  const tables = new DistinctTables();
+  const catalogs = new DistinctTexts();
+  const schemas = new DistinctTexts();
+  const catalogSchemas = new DistinctTexts();
+  const addSchema = (inCatalog: string, name: string): void => {
+    catalogs.add(inCatalog);
+    schemas.add(name);
+    catalogSchemas.add(`${inCatalog}.${name}`);
+  };
+  let errorMessage: string | null = null;
+  let renamedIn: string | null = null;
+  let lastCatalog = catalog;
+  for (let i = 0; i < parsed.length; i += 3) {
+    const role = parsed[i] as number;
+    const token = parsed[i + 1] as number;
+    const parts = parsed[i + 2] as number;
+    const part = (index: number): string => parser.identifierValue(token + 2 * index);
+    switch (role) {
+      case NameRole.table:
+      case NameRole.tableFunction:
+      case NameRole.column:
+      case NameRole.procedure:
+      case NameRole.renamedTable: {
+        const count = role === NameRole.column ? parts - 1 : parts;
+        if (count === 0) break;
+        const inCatalog = role === NameRole.renamedTable ? lastCatalog : catalog;
+        const name = completed(count, part, inCatalog, schema);
+        if (typeof name === 'string') {
+          if (role !== NameRole.tableFunction) return failed(name);
+          errorMessage ??= name;
+          break;
+        }
+        if (role === NameRole.procedure) break;
+        lastCatalog = name[0] as string;
+        if (tables.add(name)) addSchema(name[0] as string, name[1] as string);
+        break;
+      }
+      case NameRole.schema: {
+        renamedIn = parts > 1 ? part(0) : catalog;
+        if (parts > 2) break;
+        if (renamedIn === null) return failed(NOT_QUALIFIED);
+        addSchema(renamedIn, part(parts - 1));
+        break;
+      }
+      case NameRole.renamedSchema:
+        if (renamedIn === null) return failed(NOT_QUALIFIED);
+        if (renamedIn === '') return failed(EMPTY);
+        addSchema(renamedIn, part(0));
+        break;
+      case NameRole.catalog:
+        catalogs.add(part(0));
+        break;
+      case NameRole.defaultSchema:
+        if (catalog === null || schema === null) return failed(NOT_QUALIFIED);
+        addSchema(catalog, schema);
+        break;
+      default:
+        if (catalog === null) return failed(NOT_QUALIFIED);
+        catalogs.add(catalog);
+    }
+  }
+  return {
+    errorMessage,
+    tables: tables.sorted(),
+    catalogs: catalogs.sorted(),
+    schemas: schemas.sorted(),
+    catalogSchemas: catalogSchemas.sorted(),
+  };
+}
+
+/** Returns the name with three parts, or the error message. */
+function completed(
+  count: number,
+  part: (index: number) => string,
+  catalog: string | null,
+  schema: string | null,
+): QualifiedName | string {
+  if (count === 3) return [part(0), part(1), part(2)];
+  if (count > 3) return `Unexpected qualified name: [${Array.from({ length: count }, (_, i) => part(i)).join(', ')}]`;
+  if (catalog === null || (count === 1 && schema === null)) return NOT_QUALIFIED;
+  if (catalog === '' || (count === 1 && schema === '')) return EMPTY;
+  return count === 2 ? [catalog, part(0), part(1)] : [catalog, schema as string, part(0)];
+}
+
+/** Merges the names of two statements and keeps the first error. */
+export function joinedNames(one: ReferencedNames, other: ReferencedNames): ReferencedNames {
+  const tables = new DistinctTables();
+  for (const table of [...one.tables, ...other.tables]) tables.add(table);
+  const texts = (list: 'catalogs' | 'schemas' | 'catalogSchemas'): readonly string[] => {
+    const distinct = new DistinctTexts();
+    for (const text of [...one[list], ...other[list]]) distinct.add(text);
+    return distinct.sorted();
+  };
+  return {
+    errorMessage: one.errorMessage ?? other.errorMessage,
+    tables: tables.sorted(),
+    catalogs: texts('catalogs'),
+    schemas: texts('schemas'),
+    catalogSchemas: texts('catalogSchemas'),
+  };
+}
+
+function failed(errorMessage: string): ReferencedNames {
+  return { ...noNames, errorMessage };
+}
+
+/** True if the procedure that a CALL names is `system.runtime.kill_query`, its name completed with the defaults. */
+export function callsKillQuery(parser: Parser, defaults: NameDefaults): boolean {
+  const { nameToken, nameParts } = parser.call;
+  if (nameToken < 0) return false;
+  const name = completed(
+    nameParts,
+    (index) => parser.identifierValue(nameToken + 2 * index),
+    defaults.catalog === null ? null : defaults.catalog.toLowerCase(),
+    defaults.schema === null ? null : defaults.schema.toLowerCase(),
+  );
+  return typeof name !== 'string' && name[0] === 'system' && name[1] === 'runtime' && name[2] === 'kill_query';
+}
+
+/** Up to this number of names, a linear search is cheaper than a set; most statements name fewer. */
+const SEARCHED = 8;
+
+export class DistinctTexts {
+  readonly #texts: string[] = [];
+  #set: Set<string> | null = null;
+
+  add(text: string): void {
+    const texts = this.#texts;
+    if (this.#set === null) {
+      if (texts.includes(text)) return;
+      texts.push(text);
+      if (texts.length > SEARCHED) this.#set = new Set(texts);
+    } else if (!this.#set.has(text)) {
+      this.#set.add(text);
+      texts.push(text);
+    }
+  }
+
+  /** Sorts by UTF-16 units. Call it after the last text was added. */
+  sorted(): readonly string[] {
+    return sorted(this.#texts, compare);
+  }
+}
+
+export class DistinctTables {
+  readonly #tables: QualifiedName[] = [];
+  #keys: Set<string> | null = null;
+
+  add(table: QualifiedName): boolean {
+    const tables = this.#tables;
+    if (this.#keys === null) {
+      for (const other of tables) {
+        if (other[2] === table[2] && other[1] === table[1] && other[0] === table[0]) return false;
+      }
+      tables.push(table);
+      if (tables.length > SEARCHED) this.#keys = new Set(tables.map(keyOf));
+      return true;
+    }
+    const key = keyOf(table);
+    if (this.#keys.has(key)) return false;
+    this.#keys.add(key);
+    tables.push(table);
+    return true;
+  }
+
+  /** Sorts by the UTF-16 units of the parts joined with dots. */
+  sorted(): readonly QualifiedName[] {
+    return sorted(this.#tables, byJoinedText);
+  }
+}
+
+/** Parts may contain dots, so the joined text is not unique. */
+function keyOf(table: QualifiedName): string {
+  return JSON.stringify(table);
+}
+
+/** Compares like the parts joined with dots; joins them only if that can matter. */
+function byJoinedText(a: QualifiedName, b: QualifiedName): number {
+  for (let part = 0; part < 3; part += 1) {
+    const [one, other] = [a[part] as string, b[part] as string];
+    if (one === other) continue;
+    // Of a part that begins the other one, the dot after it is compared with what follows there.
+    if (part < 2 && (one.startsWith(other) || other.startsWith(one))) return compare(a.join('.'), b.join('.'));
+    return compare(one, other);
+  }
+  return 0;
+}
+
+/** Sorts in place. Uses insertion sort for a few items, because the built-in sort copies them first. */
+function sorted<T>(items: T[], order: (a: T, b: T) => number): readonly T[] {
+  if (items.length > SEARCHED) return items.sort(order);
+  for (let next = 1; next < items.length; next += 1) {
+    const item = items[next] as T;
+    let at = next;
+    for (; at > 0 && order(items[at - 1] as T, item) > 0; at -= 1) items[at] = items[at - 1] as T;
+    items[at] = item;
+  }
+  return items;
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** The engine's resource group query type of a statement, by the class name of its tree. */
+const types: ReadonlyMap<string, string> = new Map([
+  ['Query', 'SELECT'],
+  ['Explain', 'EXPLAIN'],
+  ['DescribeInput', 'DESCRIBE'],
+  ['DescribeOutput', 'DESCRIBE'],
+  ['Insert', 'INSERT'],
+  ['CreateTableAsSelect', 'INSERT'],
+  ['RefreshMaterializedView', 'INSERT'],
+  ['Update', 'UPDATE'],
+  ['Delete', 'DELETE'],
+  ['Merge', 'MERGE'],
+  ['Analyze', 'ANALYZE'],
+  ['TableExecute', 'ALTER_TABLE_EXECUTE'],
+  ['Execute', 'UNKNOWN'],
+  ['ExecuteImmediate', 'UNKNOWN'],
+]);
+
+/**
+ * Returns the resource group query type, e.g. `SELECT`, `DATA_DEFINITION`.
+ * @param statement class name, e.g. `ShowTables`
+ * @param analyzed class name of the statement that EXPLAIN ANALYZE runs; "" for all others
+ */
+export function resourceGroupQueryType(statement: string, analyzed = ''): string {
+  if (statement === 'ExplainAnalyze') return resourceGroupQueryType(analyzed);
+  return types.get(statement) ?? (statement.startsWith('Show') ? 'DESCRIBE' : 'DATA_DEFINITION');
+}
+
+/** Header lines with prepared statements, and limits for decoding them. */
+export interface PreparedLines {
+  readonly lines: readonly string[];
+  /** Maximum number of bytes to decode for the request. */
+  readonly maxBytes: number;
+  /** Statements of this many characters or more are not analyzed (`maxBodySize`). */
+  readonly maxCharacters: number;
+}
+
+/** A statement and the inputs of its analysis, in a form that can be sent to another thread. */
+export interface StatementTask {
+  readonly text: string;
+  readonly catalog: string | null;
+  readonly schema: string | null;
+  /** Prepared statements: of the headers, or texts by name. */
+  readonly prepared: PreparedLines | ReadonlyMap<string, string>;
+}
+
+export function taskCharacters({ text, prepared }: StatementTask): number {
+  let characters = text.length;
+  for (const statement of 'lines' in prepared ? prepared.lines : prepared.values()) characters += statement.length;
+  return characters;
+}
+
+export function analyzeTask(task: StatementTask): SqlAnalysis {
+  return analyzeWith(task, preparedOf(task.prepared));
+}
+
+/**
+ * Analyzes a statement, unless the prepared statements that it names are long: then `long` is the task for another
+ * thread.
+ * @param longest maximum number of characters of prepared statements that are analyzed here
+ */
+export function analyzeShort(task: StatementTask, longest: number): SqlAnalysis | { readonly long: StatementTask } {
+  let characters = 0;
+  const prepared = preparedOf(task.prepared, (text) => {
+    characters += text.length;
+    return characters <= longest ? text : { errorMessage: 'long' };
+  });
+  const analysis = analyzeWith(task, prepared);
+  return characters > longest ? { long: task } : analysis;
+}
+
+function analyzeWith({ text, catalog, schema }: StatementTask, prepared: PreparedStatements): SqlAnalysis {
+  const { statements, errorMessage } = prepared;
+  if (statements === null) return { ...unanalyzed(errorMessage), body: text, unreadable: errorMessage };
+  const analysis = analyzeSql(text, { catalog, schema, prepared: statements });
+  return errorMessage === null ? analysis : { ...analysis, errorMessage, unreadable: errorMessage };
+}
+
+/** @param bounded returns the text of a prepared statement, or the reason that it is not analyzed */
+function preparedOf(
+  prepared: StatementTask['prepared'],
+  bounded: (text: string) => PreparedText = (text) => text,
+): PreparedStatements {
+  if (!('lines' in prepared)) return { statements: prepared, errorMessage: null };
+  const { lines, maxBytes, maxCharacters } = prepared;
+  const read = preparedStatements(lines, maxBytes);
+  const { statements } = read;
+  if (statements === null) return read;
+  const get = (name: string): PreparedText => {
+    const text = statements.get(name);
+    if (typeof text !== 'string') return text;
+    if (text.length < maxCharacters) return bounded(text);
+    const limit = `${maxCharacters} characters or more (requestAnalyzerConfig.maxBodySize)`;
+    return { errorMessage: `preparedStatement has ${limit}` };
+  };
+  return { ...read, statements: { get } };
 }

@@ -1,5 +1,4 @@
-import type { Database } from './database.ts';
-import { fenceHolds } from './database.ts';
+import { type Database, fenceHolds } from './database.ts';
 import type { Fence } from './store.ts';
 
 /**

@@ -1,9 +1,8 @@
 import { BulkInsert } from './bulkInsert.ts';
 import { batches, cutToWidth } from './columns.ts';
-import type { Database } from './database.ts';
-import { fenceHolds } from './database.ts';
+import { type Database, fenceHolds } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
-import { insertShapes } from './digestRepository.ts';
+import { insertShapes } from './historyRepository.ts';
 import { deleteSumsBefore, noteChanges, noteDeletion, noting } from './hourlySums.ts';
 import {
   type OutcomeColumn,

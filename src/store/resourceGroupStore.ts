@@ -3,8 +3,7 @@ import { GatewayError } from '../model/errors.ts';
 import { ExactMatchSelector, type ExactMatchSelectorRow } from '../model/exactMatchSelector.ts';
 import type { ResourceKey } from '../model/resource.ts';
 import { batches, toColumns } from './columns.ts';
-import type { Database } from './database.ts';
-import { fenceHolds } from './database.ts';
+import { type Database, fenceHolds } from './database.ts';
 import { columnsOf, inTransaction, type ResourceGroupStore } from './resourceGroupTables.ts';
 import type { Fence } from './store.ts';
 

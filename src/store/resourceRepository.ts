@@ -3,8 +3,7 @@ import type { Knex } from 'knex';
 import type { Kind, ResourceKey } from '../model/resource.ts';
 import { Turns } from '../model/turns.ts';
 import { batches, toColumns } from './columns.ts';
-import type { Database } from './database.ts';
-import { fenceHolds } from './database.ts';
+import { type Database, fenceHolds } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
 import type { BackendRow, Fence, SetDifference, StatusResult, StoredResource } from './store.ts';
 

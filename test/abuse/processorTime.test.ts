@@ -13,9 +13,7 @@ import {
   type Parameter,
 } from '../../src/rules/library/methodTable.ts';
 import { defaultRuleLimits } from '../../src/rules/limits.ts';
-import { QueryObject } from '../../src/rules/objects/query.ts';
-import { RequestObject } from '../../src/rules/objects/request.ts';
-import { UserObject } from '../../src/rules/objects/user.ts';
+import { QueryObject, RequestObject, UserObject } from '../../src/rules/requestObjects.ts';
 import { JavaArray, JavaCollection, JavaList, JavaMap, JavaSet } from '../../src/rules/values/collections.ts';
 import { isNumber, JavaChar, kindOf, Mutable, type Value } from '../../src/rules/values/value.ts';
 import { byKind, largeRequest, largeTexts, largeValues, shortTexts } from '../support/largeValues.ts';

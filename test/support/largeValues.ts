@@ -10,9 +10,14 @@ import { JavaLocale } from '../../src/rules/library/locales.ts';
 import { JavaQueue } from '../../src/rules/library/queues.ts';
 import { JavaJoiner, JavaTokenizer } from '../../src/rules/library/textPieces.ts';
 import { JavaUuid } from '../../src/rules/library/uuid.ts';
-import { QualifiedNameObject, QueryObject } from '../../src/rules/objects/query.ts';
-import { CookieObject, RequestObject } from '../../src/rules/objects/request.ts';
-import { UserInfoObject, UserObject } from '../../src/rules/objects/user.ts';
+import {
+  CookieObject,
+  QualifiedNameObject,
+  QueryObject,
+  RequestObject,
+  UserInfoObject,
+  UserObject,
+} from '../../src/rules/requestObjects.ts';
 import {
   JavaArray,
   JavaCollection,

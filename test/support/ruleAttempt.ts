@@ -4,9 +4,7 @@ import { Evaluation, EvaluationError } from '../../src/rules/evaluation.ts';
 import { compileProgram } from '../../src/rules/language/program.ts';
 import { CompileError } from '../../src/rules/language/source.ts';
 import { defaultRuleLimits } from '../../src/rules/limits.ts';
-import { QueryObject } from '../../src/rules/objects/query.ts';
-import { RequestObject } from '../../src/rules/objects/request.ts';
-import { UserObject } from '../../src/rules/objects/user.ts';
+import { QueryObject, RequestObject, UserObject } from '../../src/rules/requestObjects.ts';
 import { JavaMap } from '../../src/rules/values/collections.ts';
 import type { Value } from '../../src/rules/values/value.ts';
 

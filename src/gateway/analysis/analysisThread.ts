@@ -1,6 +1,5 @@
 import { WorkerThread, WorkerTimeout } from '../../model/workerThread.ts';
-import { type SqlAnalysis, unanalyzed } from '../../sql/analyzeSql.ts';
-import { type StatementTask, taskCharacters } from '../../sql/statementTask.ts';
+import { type SqlAnalysis, type StatementTask, taskCharacters, unanalyzed } from '../../sql/analyzeSql.ts';
 
 /** The worker's file: of the sources, or of the bundled program. */
 const workerFile = new URL(`./analysisWorker.${import.meta.url.endsWith('.ts') ? 'ts' : 'js'}`, import.meta.url);

@@ -1,10 +1,9 @@
 import { LRUCache } from 'lru-cache';
 import { headerValue, headerValues, type RawHeaders } from '../../model/http.ts';
 import type { ProductNames } from '../../model/names.ts';
+import { v2Body } from '../../sql/analyzeRequest.ts';
 import { preparedStatements } from '../../sql/preparedStatements.ts';
-import { requestDigests, type StatementDigests, shapeText } from '../../sql/statementDigests.ts';
-import { statementLabels } from '../../sql/statementLabels.ts';
-import { v2Body } from '../../sql/v2Body.ts';
+import { requestDigests, type StatementDigests, shapeText, statementLabels } from '../../sql/statementDigests.ts';
 import type { StatementColumns, StatementFacts } from '../../store/queryOutcome.ts';
 import type { BodyStart } from '../bodies/requestBodies.ts';
 

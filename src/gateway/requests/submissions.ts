@@ -10,7 +10,7 @@ import type { ClusterEntry } from '../../routing/routingTable.ts';
 import { isPlausible, isQueuedId, transactionIdOf } from '../../routing/statementProtocol.ts';
 import type { FailedAttempt, StoredChoice } from '../../routing/storedDecision.ts';
 import type { AdmissionWait } from '../admission/admission.ts';
-import { WaitingRequests } from '../admission/waitingRequests.ts';
+import { WaitingRequests } from '../admission/limitedSubmission.ts';
 import { noMemoryForBody } from '../bodies/requestBodies.ts';
 import type { DataPlaneParts, ExchangeParts, QueueParts } from '../dataPlane.ts';
 import {

@@ -1,14 +1,11 @@
 import type { RuleTrace } from '../decision.ts';
 import { textDifferences } from '../differences/textDifferences.ts';
-import { type Evaluation, EvaluationError } from '../evaluation.ts';
 import type { Block } from '../language/ast.ts';
 import { CompileBudget } from '../language/compileBudget.ts';
 import { parse } from '../language/parser.ts';
 import { compileBlock, type Program } from '../language/program.ts';
-import type { CompileContext } from '../language/scope.ts';
-import { AnalysisDisabledError } from '../language/scope.ts';
-import { CompileError, type Position, placeText, positionOf, UnavailableError } from '../language/source.ts';
-import { describe } from '../values/describe.ts';
+import { AnalysisDisabledError, type CompileContext } from '../language/scope.ts';
+import { CompileError, type Position, positionOf, UnavailableError } from '../language/source.ts';
 import { type IndexKey, neededKeys } from './conditionKeys.ts';
 import { neverBoolean } from './conditionType.ts';
 import type { RuleDefinition, RuleText } from './definition.ts';
@@ -151,45 +148,4 @@ function problemOf(text: RuleText, error: CompileError): RuleProblem {
     analysisDisabled,
     unavailable,
   };
-}
-
-/** A rule's failure for logs, traces and clients: field, position and reason. */
-export class RuleFailed {
-  readonly message: string;
-
-  constructor(field: string, program: Program, error: EvaluationError, at: number) {
-    this.message = `${field}, ${placeText(program.source, error.offset ?? at)}: ${error.message}`;
-  }
-}
-
-/**
- * Evaluates the condition.
- * @throws RuleFailed
- */
-export function matches(rule: CompiledRule, e: Evaluation): boolean {
-  try {
-    e.at = 0;
-    const value = rule.condition.run(e);
-    if (typeof value === 'boolean') return value;
-    throw new EvaluationError(`a condition must give true or false, not ${describe(value)}`, 0);
-  } catch (error) {
-    if (error instanceof EvaluationError) throw new RuleFailed('condition', rule.condition, error, e.at);
-    throw error;
-  }
-}
-
-/**
- * Runs the actions.
- * @throws RuleFailed
- */
-export function act(rule: CompiledRule, e: Evaluation): void {
-  for (const { field, program } of rule.actions) {
-    try {
-      e.at = 0;
-      program.run(e);
-    } catch (error) {
-      if (error instanceof EvaluationError) throw new RuleFailed(field, program, error, e.at);
-      throw error;
-    }
-  }
 }

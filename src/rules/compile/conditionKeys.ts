@@ -1,7 +1,7 @@
 import type { ProductNames } from '../../model/names.ts';
 import { isFromBody } from '../decide/conditionIndex.ts';
 import type { Block, Expression } from '../language/ast.ts';
-import { tableKey } from '../objects/query.ts';
+import { tableKey } from '../requestObjects.ts';
 import { isUser, listSource, literalText, textSource } from './requestExpressions.ts';
 
 /** A condition's precondition: one of these values of a request. */

@@ -2,9 +2,7 @@ import type { ProductNames } from '../../model/names.ts';
 import { headerName, headerSource, isList, type ListSource } from '../decide/conditionIndex.ts';
 import type { Expression } from '../language/ast.ts';
 import type { MethodTable } from '../library/methodTable.ts';
-import { queryMethods } from '../objects/query.ts';
-import { requestMethods } from '../objects/request.ts';
-import { userMethods } from '../objects/user.ts';
+import { queryMethods, requestMethods, userMethods } from '../requestObjects.ts';
 
 /** Methods of the objects with values of a request, by the name of the object. */
 export function objectTables(names: ProductNames): ReadonlyMap<string, MethodTable> {

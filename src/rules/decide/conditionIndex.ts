@@ -3,7 +3,7 @@ import type { ProductNames } from '../../model/names.ts';
 import { queryDigest } from '../../sql/statementDigests.ts';
 import type { CompiledRule } from '../compile/compiledRule.ts';
 import type { RuleRequest } from '../decision.ts';
-import { isUnanalysed } from '../objects/query.ts';
+import { isUnanalysed } from '../requestObjects.ts';
 
 const NONE: readonly never[] = [];
 

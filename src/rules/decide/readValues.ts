@@ -10,9 +10,7 @@ import type { CompileContext } from '../language/scope.ts';
 import { CompileError } from '../language/source.ts';
 import type { MethodTable } from '../library/methodTable.ts';
 import { defaultRuleLimits } from '../limits.ts';
-import { QueryObject } from '../objects/query.ts';
-import { RequestObject } from '../objects/request.ts';
-import { UserObject } from '../objects/user.ts';
+import { QueryObject, RequestObject, UserObject } from '../requestObjects.ts';
 import { JavaMap } from '../values/collections.ts';
 import { javaText } from '../values/text.ts';
 

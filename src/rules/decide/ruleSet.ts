@@ -1,15 +1,14 @@
 import { isDeepStrictEqual } from 'node:util';
-import { uncapitalized } from '../../model/choice.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { areAlike } from '../../model/record.ts';
-import { act, type CompiledRule, matches, RuleFailed } from '../compile/compiledRule.ts';
+import type { CompiledRule } from '../compile/compiledRule.ts';
 import { GROUP_KEY } from '../compile/resultKeys.ts';
 import { versionOf } from '../compile/ruleVersion.ts';
 import type { RuleCondition, RuleDecision, RuleRequest, RuleSet } from '../decision.ts';
-import { Evaluation, type Sources } from '../evaluation.ts';
-import { QueryObject } from '../objects/query.ts';
-import { RequestObject } from '../objects/request.ts';
-import { UserObject } from '../objects/user.ts';
+import { Evaluation, EvaluationError, type Sources } from '../evaluation.ts';
+import type { Program } from '../language/program.ts';
+import { placeText } from '../language/source.ts';
+import { QueryObject, RequestObject, UserObject } from '../requestObjects.ts';
 import type { RuleLimits } from '../ruleCompiler.ts';
 import { type Decider, noDecider, type RuleRights, type Stage, stageOf } from '../tenancy.ts';
 import { JavaMap } from '../values/collections.ts';
@@ -298,7 +297,7 @@ export class CompiledRuleSet implements RuleSet {
       draft.cluster = routeTo.cluster;
       draft.routingGroup = null;
       draft.rule = name;
-      draft.onUnavailable = uncapitalized(definition.whenUnavailable);
+      draft.onUnavailable = definition.whenUnavailable === 'Reject' ? 'reject' : 'fallback';
     }
     const put = result.puts === null ? undefined : putTexts(result.puts, e);
     draft.trace.note(number, 'fired', { put });
@@ -313,7 +312,7 @@ export class CompiledRuleSet implements RuleSet {
     draft.routingGroup = isGroup ? group : null;
     draft.cluster = null;
     draft.rule = isGroup ? definition.name : null;
-    draft.onUnavailable = isGroup ? uncapitalized(definition.whenUnavailable) : 'fallback';
+    draft.onUnavailable = isGroup && definition.whenUnavailable === 'Reject' ? 'reject' : 'fallback';
   }
 
   #noteFailure({ definition }: CompiledRule, number: number, message: string, draft: DecisionDraft): void {
@@ -405,4 +404,45 @@ function putText(value: Value, e: Evaluation): string | null {
 function cut(text: string): string {
   if (text.length <= MAX_TRACED) return text;
   return Buffer.from(text.slice(0, MAX_TRACED), 'utf16le').toString('utf16le');
+}
+
+/** A rule's failure for logs, traces and clients: field, position and reason. */
+export class RuleFailed {
+  readonly message: string;
+
+  constructor(field: string, program: Program, error: EvaluationError, at: number) {
+    this.message = `${field}, ${placeText(program.source, error.offset ?? at)}: ${error.message}`;
+  }
+}
+
+/**
+ * Evaluates the condition.
+ * @throws RuleFailed
+ */
+export function matches(rule: CompiledRule, e: Evaluation): boolean {
+  try {
+    e.at = 0;
+    const value = rule.condition.run(e);
+    if (typeof value === 'boolean') return value;
+    throw new EvaluationError(`a condition must give true or false, not ${describe(value)}`, 0);
+  } catch (error) {
+    if (error instanceof EvaluationError) throw new RuleFailed('condition', rule.condition, error, e.at);
+    throw error;
+  }
+}
+
+/**
+ * Runs the actions.
+ * @throws RuleFailed
+ */
+export function act(rule: CompiledRule, e: Evaluation): void {
+  for (const { field, program } of rule.actions) {
+    try {
+      e.at = 0;
+      program.run(e);
+    } catch (error) {
+      if (error instanceof EvaluationError) throw new RuleFailed(field, program, error, e.at);
+      throw error;
+    }
+  }
 }

@@ -1,5 +1,4 @@
-import type { Value } from '../values/value.ts';
-import { JavaDouble, JavaFloat, JavaLong } from '../values/value.ts';
+import { JavaDouble, JavaFloat, JavaLong, type Value } from '../values/value.ts';
 import type { CompileBudget } from './compileBudget.ts';
 import { CompileError, UnavailableError } from './source.ts';
 

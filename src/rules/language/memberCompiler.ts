@@ -1,8 +1,8 @@
 import { type Evaluation, EvaluationError } from '../evaluation.ts';
 import { classNames, libraryClass, methodsOf, methodsOfKind, primitiveTypes } from '../library/library.ts';
 import { invoke, type MethodTable, noMember, nullReceiver, type Overloads } from '../library/methodTable.ts';
-import { analysed, NOT_ANALYSED, tableKey } from '../objects/query.ts';
 import { keepLiteral } from '../regex/javaPattern.ts';
+import { analysed, NOT_ANALYSED, tableKey } from '../requestObjects.ts';
 import { JavaArray, JavaCollection, JavaList, JavaMap } from '../values/collections.ts';
 import { describe } from '../values/describe.ts';
 import { JavaChar, JavaClass, JavaObject, type Value, type ValueKind } from '../values/value.ts';

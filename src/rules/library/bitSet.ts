@@ -1,7 +1,6 @@
 import { type Evaluation, EvaluationError } from '../evaluation.ts';
-import { compareByText } from '../values/equality.ts';
 import { textBy } from '../values/text.ts';
-import { Mutable, type Value } from '../values/value.ts';
+import { compareByText, Mutable, type Value } from '../values/value.ts';
 import { LibraryClass } from './javaClass.ts';
 import { equalityMethods, MethodTable } from './methodTable.ts';
 

@@ -1,9 +1,8 @@
 import { type Evaluation, EvaluationError } from '../evaluation.ts';
 import { JavaArray, JavaIterator, JavaList, JavaMap, JavaSet, sortItems } from '../values/collections.ts';
-import { javaEquals } from '../values/equality.ts';
 import { compareNatural } from '../values/operators.ts';
 import { javaText } from '../values/text.ts';
-import type { Value } from '../values/value.ts';
+import { javaEquals, type Value } from '../values/value.ts';
 import { copied, itemsOf } from './collections.ts';
 import { JavaComparator } from './comparator.ts';
 import { LibraryClass } from './javaClass.ts';

@@ -11,9 +11,8 @@ import {
   JavaStream,
   sortItems,
 } from '../values/collections.ts';
-import { javaEquals } from '../values/equality.ts';
 import { compareNatural, includesValue, indexOfValue, lastIndexOfValue } from '../values/operators.ts';
-import { emptyOptional, JavaOptional, type Value } from '../values/value.ts';
+import { emptyOptional, JavaOptional, javaEquals, type Value } from '../values/value.ts';
 import { long, MethodTable, objectMethods } from './methodTable.ts';
 
 type AnyElements = JavaList | JavaSet | JavaCollection | JavaArray;

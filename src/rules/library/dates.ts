@@ -1,7 +1,6 @@
 import { EvaluationError } from '../evaluation.ts';
-import { compareByText } from '../values/equality.ts';
 import { textBy } from '../values/text.ts';
-import { Holder } from '../values/value.ts';
+import { compareByText, Holder } from '../values/value.ts';
 import { LibraryClass } from './javaClass.ts';
 import { long, MethodTable } from './methodTable.ts';
 

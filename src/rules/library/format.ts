@@ -1,8 +1,7 @@
 import { type Evaluation, EvaluationError } from '../evaluation.ts';
 import { describe } from '../values/describe.ts';
-import { hashOf } from '../values/equality.ts';
 import { javaText } from '../values/text.ts';
-import { JavaChar, JavaDouble, JavaFloat, JavaLong, JavaSmallInt, type Value } from '../values/value.ts';
+import { hashOf, JavaChar, JavaDouble, JavaFloat, JavaLong, JavaSmallInt, type Value } from '../values/value.ts';
 
 const SPECIFIER = /%(?:([0-9]{1,4})\$)?([-#+ 0,(]*)([0-9]{0,6})(?:\.([0-9]{1,4}))?([a-zA-Z%])/y;
 

@@ -1,6 +1,11 @@
-import { qualifiedNameMethods, queryMethods } from '../objects/query.ts';
-import { cookieMethods, requestMethods } from '../objects/request.ts';
-import { userInfoMethods, userMethods } from '../objects/user.ts';
+import {
+  cookieMethods,
+  qualifiedNameMethods,
+  queryMethods,
+  requestMethods,
+  userInfoMethods,
+  userMethods,
+} from '../requestObjects.ts';
 import { kindOf, type Value, type ValueKind } from '../values/value.ts';
 import { base64Class, decoderMethods, encoderMethods } from './base64.ts';
 import { bitSetClass, bitSetMethods } from './bitSet.ts';

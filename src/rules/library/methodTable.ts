@@ -1,11 +1,11 @@
 import { type Evaluation, EvaluationError, SHORT_TEXT } from '../evaluation.ts';
 import { JavaArray, JavaCollection, JavaList, JavaMap, JavaSet } from '../values/collections.ts';
 import { describe } from '../values/describe.ts';
-import { hashOf, javaEquals } from '../values/equality.ts';
 import { javaText } from '../values/text.ts';
 import {
   doubleToInt,
   doubleToLong,
+  hashOf,
   isNumber,
   JavaBuilder,
   JavaChar,
@@ -14,6 +14,7 @@ import {
   JavaLong,
   type JavaNumberObject,
   JavaSmallInt,
+  javaEquals,
   kindName,
   kindOf,
   toDouble,

@@ -1,8 +1,7 @@
 import { EvaluationError } from '../evaluation.ts';
 import { JavaList } from '../values/collections.ts';
-import { hashOf, javaEquals } from '../values/equality.ts';
 import { javaText } from '../values/text.ts';
-import { emptyOptional, JavaOptional, type Value } from '../values/value.ts';
+import { emptyOptional, hashOf, JavaOptional, javaEquals, type Value } from '../values/value.ts';
 import { copied } from './collections.ts';
 import { LibraryClass } from './javaClass.ts';
 

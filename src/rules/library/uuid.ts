@@ -1,7 +1,6 @@
 import { EvaluationError } from '../evaluation.ts';
-import { javaEquals } from '../values/equality.ts';
 import { byText } from '../values/text.ts';
-import { TextHolder } from '../values/value.ts';
+import { javaEquals, TextHolder } from '../values/value.ts';
 import { LibraryClass } from './javaClass.ts';
 import { MethodTable } from './methodTable.ts';
 

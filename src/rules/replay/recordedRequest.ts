@@ -3,7 +3,7 @@ import type { RuleDefinition } from '../compile/definition.ts';
 import type { RuleDraft } from '../compile/ruleDraft.ts';
 import type { RuleRequest, RuleTrace } from '../decision.ts';
 import type { Evaluation } from '../evaluation.ts';
-import { RequestObject } from '../objects/request.ts';
+import { RequestObject } from '../requestObjects.ts';
 import type { RuleLimits } from '../ruleCompiler.ts';
 
 /**

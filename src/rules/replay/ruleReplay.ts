@@ -1,8 +1,8 @@
 import type { ProductNames } from '../../model/names.ts';
-import { type CompiledRule, compileRule, matches, RuleFailed } from '../compile/compiledRule.ts';
+import { type CompiledRule, compileRule } from '../compile/compiledRule.ts';
 import type { RuleDefinition } from '../compile/definition.ts';
 import { ConditionIndex } from '../decide/conditionIndex.ts';
-import { CompiledRuleSet, evaluationOf, numbersOf } from '../decide/ruleSet.ts';
+import { CompiledRuleSet, evaluationOf, matches, numbersOf, RuleFailed } from '../decide/ruleSet.ts';
 import type { RuleDecision, RuleTrace } from '../decision.ts';
 import { type Evaluation, EvaluationError, type Sources, systemSources } from '../evaluation.ts';
 import { expressionsIn } from '../language/children.ts';

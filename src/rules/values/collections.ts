@@ -1,6 +1,5 @@
 import { type Evaluation, EvaluationError, SHORT_TEXT } from '../evaluation.ts';
-import { hashOf, isOwnKey, type Key, valueKey } from './equality.ts';
-import { JavaObject, Mutable, type Value } from './value.ts';
+import { hashOf, isOwnKey, JavaObject, type Key, Mutable, type Value, valueKey } from './value.ts';
 
 /** Allowed changes of a list: all; only setting elements (`Arrays.asList`); none (`List.of`). */
 export type ListAccess = 'open' | 'fixed' | 'immutable';

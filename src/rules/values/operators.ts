@@ -1,7 +1,6 @@
 import { type Evaluation, EvaluationError, SHORT_TEXT } from '../evaluation.ts';
 import { JavaArray, JavaCollection, JavaList, JavaMap, JavaSet } from './collections.ts';
 import { describe } from './describe.ts';
-import { javaEquals, sameElements } from './equality.ts';
 import { javaText } from './text.ts';
 import { compareText, equalTexts, includesText } from './textSearch.ts';
 import {
@@ -15,6 +14,8 @@ import {
   type JavaNumberObject,
   JavaOptional,
   JavaSmallInt,
+  javaEquals,
+  sameElements,
   toDouble,
   type Value,
 } from './value.ts';

@@ -1,9 +1,9 @@
 import { type Evaluation, EvaluationError, SHORT_TEXT } from '../evaluation.ts';
 import { MAX_VALUE_DEPTH } from '../limits.ts';
 import { JavaArray, JavaCollection, JavaEntry, JavaList, JavaMap, JavaSet } from './collections.ts';
-import { compareByText } from './equality.ts';
 import { compareNatural } from './operators.ts';
 import {
+  compareByText,
   JavaBuilder,
   JavaChar,
   JavaClass,

@@ -2,8 +2,7 @@ import { columnDefinition, ifExists } from './definitions.ts';
 import { argumentList, expression } from './expressions.ts';
 import { principal } from './grants.ts';
 import { T } from './kinds.ts';
-import { literal } from './literals.ts';
-import { NameRole, type Parser } from './parser.ts';
+import { literal, NameRole, type Parser } from './parser.ts';
 import { propertyAssignments } from './properties.ts';
 import { type } from './types.ts';
 

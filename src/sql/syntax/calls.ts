@@ -8,9 +8,8 @@ import {
   valueTail,
 } from './expressions.ts';
 import { T } from './kinds.ts';
-import { atString, string } from './literals.ts';
 import { expressionOrQuery } from './parentheses.ts';
-import type { Parser } from './parser.ts';
+import { atString, type Parser, string } from './parser.ts';
 import { over } from './primaries.ts';
 import { atQueryStart, orderBy } from './queries.ts';
 

@@ -1,7 +1,6 @@
 import { grantor, principal } from './grants.ts';
 import { T } from './kinds.ts';
-import { interval, literal, string } from './literals.ts';
-import { NameRole, type Parser } from './parser.ts';
+import { interval, literal, NameRole, type Parser, string } from './parser.ts';
 import { properties, withProperties } from './properties.ts';
 import { columnAliases, rootQuery } from './queries.ts';
 import { functionDeclaration, functionSpecification } from './routines.ts';

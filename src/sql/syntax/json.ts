@@ -1,7 +1,6 @@
 import { expression } from './expressions.ts';
 import { T } from './kinds.ts';
-import { atString, string } from './literals.ts';
-import type { Parser } from './parser.ts';
+import { atString, type Parser, string } from './parser.ts';
 import { type } from './types.ts';
 
 // biome-ignore format: a line for each name would be longer than the rest of the file.

@@ -1,11 +1,27 @@
 import { functionCall, namedForm, processingCall } from './calls.ts';
-import { argumentList, expression, expressionList, Shape, startsExpression, valueExpression } from './expressions.ts';
+import {
+  argumentList,
+  atPredicate,
+  expression,
+  expressionList,
+  predicate,
+  Shape,
+  startsExpression,
+  valueExpression,
+} from './expressions.ts';
 import { jsonFunction } from './json.ts';
 import { FIRST_KEYWORD, LAST_IDENTIFIER, LAST_KEYWORD, T } from './kinds.ts';
-import { atInterval, atString, binaryLiteral, integerLiteral, interval, string, typedLiteral } from './literals.ts';
 import { parenthesized } from './parentheses.ts';
-import type { Parser } from './parser.ts';
-import { atPredicate, predicate } from './predicates.ts';
+import {
+  atInterval,
+  atString,
+  binaryLiteral,
+  integerLiteral,
+  interval,
+  type Parser,
+  string,
+  typedLiteral,
+} from './parser.ts';
 import { subquery } from './queries.ts';
 import { type } from './types.ts';
 import { windowSpecification } from './windows.ts';

@@ -1,7 +1,6 @@
 import { expression, expressionList, startsExpression } from './expressions.ts';
 import { T } from './kinds.ts';
-import { integerLiteral } from './literals.ts';
-import type { Parser } from './parser.ts';
+import { integerLiteral, type Parser } from './parser.ts';
 import { methodArguments } from './primaries.ts';
 import { relation } from './relations.ts';
 import { functionSpecification } from './routines.ts';

@@ -1,7 +1,6 @@
 import { expression, valueExpression } from './expressions.ts';
 import { T } from './kinds.ts';
-import { string } from './literals.ts';
-import type { Parser } from './parser.ts';
+import { type Parser, string } from './parser.ts';
 import { properties } from './properties.ts';
 import { nameAndType, type } from './types.ts';
 

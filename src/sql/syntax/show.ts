@@ -1,7 +1,6 @@
 import { grantObject } from './grants.ts';
 import { T } from './kinds.ts';
-import { string } from './literals.ts';
-import { NameRole, type Parser } from './parser.ts';
+import { NameRole, type Parser, string } from './parser.ts';
 import { rootQuery } from './queries.ts';
 
 // biome-ignore format: a line for each name would be longer than the rest of the file.

@@ -1,6 +1,5 @@
 import { T } from './kinds.ts';
-import { intervalQualifier, isIntervalField } from './literals.ts';
-import type { Parser } from './parser.ts';
+import { intervalQualifier, isIntervalField, type Parser } from './parser.ts';
 
 // biome-ignore format: a line for each name would be longer than the rest of the file.
 const {

@@ -2,8 +2,7 @@ import { readFile } from 'node:fs/promises';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { readCases } from '../../../scripts/cases/sql.ts';
-import { shapeText, statementDigests } from '../../../src/sql/statementDigests.ts';
-import { statementLabels } from '../../../src/sql/statementLabels.ts';
+import { shapeText, statementDigests, statementLabels } from '../../../src/sql/statementDigests.ts';
 import { keywords, T } from '../../../src/sql/syntax/kinds.ts';
 import { tokenizeSql } from '../../../src/sql/syntax/lexer.ts';
 
