@@ -3,6 +3,7 @@ import { Turns } from '../model/turns.ts';
 import { batches } from './columns.ts';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
+import { digestSumsOf, readPairs } from './digestFigures.ts';
 import { failureConditions, queryStates, RUNNING } from './queryOutcome.ts';
 import {
   countedQueries,
@@ -17,7 +18,7 @@ export const HOUR_MS = 3_600_000;
  * Which sums are kept, and how. Another number whenever a dimension or what is counted changes: hours are then summed
  * again, and no one uses the sums that programs of another number made.
  */
-const FORMAT = 3;
+const FORMAT = 4;
 /** Values of a dimension in an hour. An hour in which one has more is counted from its queries each time. */
 const MAX_VALUES = 10_000;
 /** An hour is summed so long after its end: by then most of its queries are over. */
@@ -113,11 +114,12 @@ export async function noteDeletion(database: Database, before: number): Promise<
 export async function deleteSumsBefore(database: Database, before: number, fence: Fence | null): Promise<void> {
   const hour = Math.floor(before / HOUR_MS);
   await deleteInBatches(database, 'eg_query_sums', 'hour', hour, fence);
+  await deleteInBatches(database, 'eg_digest_sums', 'hour', hour, fence);
   await deleteInBatches(database, 'eg_query_hours', 'hour', hour, fence);
 }
 
 /** Stretches of whole hours of a range whose sums hold, in order. */
-export async function summedStretches(knex: Knex, { from, to }: TimeRange): Promise<readonly TimeRange[]> {
+async function summedStretches(knex: Knex, { from, to }: TimeRange): Promise<readonly TimeRange[]> {
   const hours: number[] = await knex('eg_query_hours')
     .where('sums', FORMAT)
     .where('hour', '>=', Math.ceil(from / HOUR_MS))
@@ -134,19 +136,33 @@ export async function summedStretches(knex: Knex, { from, to }: TimeRange): Prom
   return stretches.length > MAX_STRETCHES ? [] : stretches;
 }
 
-/** Sums of a dimension in stretches of whole hours. */
-export function sumsWithin(
-  knex: Knex,
-  dimension: StatisticsDimension,
-  stretches: readonly TimeRange[],
-): Knex.QueryBuilder {
-  return knex('eg_query_sums')
-    .where('dimension', dimension)
-    .where((any) => {
-      for (const { from, to } of stretches) {
-        any.orWhere((one) => one.where('hour', '>=', from / HOUR_MS).where('hour', '<', to / HOUR_MS));
-      }
-    });
+/** Ranges of a time range that are read from sums, and others, of which the queries are counted. */
+export interface SummedSources {
+  readonly summed: readonly TimeRange[];
+  readonly single: readonly TimeRange[];
+}
+
+/** @param hasSums false if there are no sums of what is counted */
+export async function sourcesOf(knex: Knex, range: TimeRange, hasSums: boolean): Promise<SummedSources> {
+  const { from, to } = range;
+  const summed = hasSums && to - from >= HOUR_MS ? await summedStretches(knex, range) : [];
+  const single: TimeRange[] = [];
+  let start = from;
+  for (const stretch of summed) {
+    if (start < stretch.from) single.push({ from: start, to: stretch.from });
+    start = stretch.to;
+  }
+  if (start < to) single.push({ from: start, to });
+  return { summed, single };
+}
+
+/** Narrows sums to stretches of whole hours. */
+export function whereWithinStretches(sums: Knex.QueryBuilder, stretches: readonly TimeRange[]): Knex.QueryBuilder {
+  return sums.where((any) => {
+    for (const { from, to } of stretches) {
+      any.orWhere((one) => one.where('hour', '>=', from / HOUR_MS).where('hour', '<', to / HOUR_MS));
+    }
+  });
 }
 
 /** Reads `endings`. @param add called with a place in `queryStates` or `USER_ERROR_PLACE`, the bucket of the duration or null, and how many queries */
@@ -155,23 +171,6 @@ export function readEndings(text: string, add: (state: number, bucket: number | 
     const bucket = key % PER_STATE;
     add(Math.floor(key / PER_STATE), bucket === 0 ? null : bucket - 1, queries);
   });
-}
-
-/** Reads pairs of whole numbers, `key:count,key:count`. */
-export function readPairs(text: string, add: (key: number, count: number) => void): void {
-  let key = 0;
-  let number = 0;
-  for (let place = 0; place < text.length; place += 1) {
-    const code = text.charCodeAt(place);
-    if (code === 58) {
-      key = number;
-      number = 0;
-    } else if (code === 44) {
-      add(key, number);
-      number = 0;
-    } else number = number * 10 + code - 48;
-  }
-  if (text !== '') add(key, number);
 }
 
 type HourRow = Readonly<Record<'hour' | 'changes' | 'sums', number>>;
@@ -241,6 +240,7 @@ async function hoursUntil(database: Database, now: number): Promise<readonly Hou
 /** Sums an hour from its queries, unless one of them changes meanwhile. @param changes what the hour's row had before */
 async function sumHour(database: Database, hour: number, changes: number): Promise<void> {
   const rows = await sumsOf(database, hour);
+  const digests = rows === null ? [] : await digestSumsOf(database, hour, HOUR_MS);
   const turns = new Turns();
   await database.transaction(async (trx) => {
     // Locks the row: what is written from here on waits, and then states that the sums hold no more.
@@ -249,10 +249,12 @@ async function sumHour(database: Database, hour: number, changes: number): Promi
       .whereNotIn('sums', [FORMAT, -FORMAT])
       .update({ sums: rows === null ? -FORMAT : FORMAT });
     if (mine === 0) return;
-    await trx('eg_query_sums').where('hour', hour).delete();
-    for (const some of batches(rows ?? [], ROWS_A_STATEMENT)) {
-      await trx('eg_query_sums').insert(some);
-      if (turns.isOver) await turns.next();
+    for (const [table, all] of [['eg_query_sums', rows ?? []] as const, ['eg_digest_sums', digests] as const]) {
+      await trx(table).where('hour', hour).delete();
+      for (const some of batches<object>(all, ROWS_A_STATEMENT)) {
+        await trx(table).insert(some);
+        if (turns.isOver) await turns.next();
+      }
     }
   });
 }

@@ -8,6 +8,7 @@ import { AuditRepository } from './auditRepository.ts';
 import { BackendRepository } from './backendRepository.ts';
 import { newestFirst } from './columns.ts';
 import { type Database, type DatabaseLimits, defaultLimits, openDatabase } from './database.ts';
+import { digestStatistics } from './digestStatistics.ts';
 import { EndedSessionRepository } from './endedSessionRepository.ts';
 import { storeError } from './failures.ts';
 import { type ReplayedRow, type ReplayRange, replayedRows } from './historyReplay.ts';
@@ -87,6 +88,7 @@ function storeOf(database: Database, openOther: ((name: string) => Database) | n
     queryList: queryList(database),
     queryStatistics: queryStatistics(database),
     hourlySums: hourlySums(database),
+    digestStatistics: digestStatistics(database),
     exactMatchSelectors: exactMatchSelectors(database),
 
     /** The resource groups of this database and, by name, of others on its server; to be closed by the caller. */

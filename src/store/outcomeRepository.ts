@@ -239,6 +239,7 @@ export class QueryOutcomeRepository {
     await noteDeletion(this.database, before);
     await deleteSumsBefore(this.database, before, fence);
     await deleteInBatches(this.database, 'eg_group_sets', 'last_used', before, fence);
+    await deleteInBatches(this.database, 'eg_digests', 'last_used', before, fence);
     return deleted;
   }
 }

@@ -1,6 +1,7 @@
 import type { Knex } from 'knex';
 import { Turns } from '../model/turns.ts';
 import type { Database } from './database.ts';
+import { readPairs } from './digestFigures.ts';
 import { addCount, durationPercentiles } from './durationBucket.ts';
 import {
   type EndingsRow,
@@ -10,12 +11,11 @@ import {
   type QueuedRow,
   queuedOf,
   readEndings,
-  readPairs,
+  type SummedSources,
   type SumRow,
-  summedStretches,
-  sumsWithin,
-  type TimeRange,
+  sourcesOf,
   USER_ERROR_PLACE,
+  whereWithinStretches,
 } from './hourlySums.ts';
 import { type QueryState, queryStates, RUNNING } from './queryOutcome.ts';
 import { countedQueries, dimensionColumns, type StatisticsDimension } from './statisticsDimension.ts';
@@ -61,19 +61,15 @@ export type QueryStatisticsRepository = ReturnType<typeof queryStatistics>;
 const filters = ['user', 'cluster', 'routingGroup'] as const;
 const SUMS_A_STATEMENT = 4_000;
 
-/** Where the queries of a request are counted. */
-interface Sources {
-  readonly summed: readonly TimeRange[];
-  readonly single: readonly TimeRange[];
-}
-
 /** Figures over `eg_query_sums`, and over `eg_query_outcomes` where an hour is not summed or counted in part. */
 export function queryStatistics(database: Database) {
   return {
     /** Values with most queries first. */
     of: (request: StatisticsRequest): Promise<readonly QueryStatistics[]> =>
       database.addUp(async (knex) => {
-        const sources = await sourcesOf(knex, request);
+        // Sums are by one dimension: a filter by another one asks for the queries.
+        const hasSums = filters.every((filter) => filter === request.by || request[filter] === undefined);
+        const sources = await sourcesOf(knex, request, hasSums);
         const values = await valuesWithMost(knex, request, sources);
         if (values.length === 0) return [];
         const figures = new Map(values.map((value) => [value, new Figures(value)]));
@@ -112,22 +108,7 @@ export function queryStatistics(database: Database) {
   };
 }
 
-/** Sums are by one dimension: a filter by another one asks for the queries. */
-async function sourcesOf(knex: Knex, request: StatisticsRequest): Promise<Sources> {
-  const { from, to, by } = request;
-  const hasSums = filters.every((filter) => filter === by || request[filter] === undefined);
-  const summed = hasSums && to - from >= HOUR_MS ? await summedStretches(knex, request) : [];
-  const single: TimeRange[] = [];
-  let start = from;
-  for (const stretch of summed) {
-    if (start < stretch.from) single.push({ from: start, to: stretch.from });
-    start = stretch.to;
-  }
-  if (start < to) single.push({ from: start, to });
-  return { summed, single };
-}
-
-function narrowed(query: Knex.QueryBuilder, request: StatisticsRequest, { single }: Sources): Knex.QueryBuilder {
+function narrowed(query: Knex.QueryBuilder, request: StatisticsRequest, { single }: SummedSources): Knex.QueryBuilder {
   query.where((any) => {
     for (const { from, to } of single) any.orWhere((one) => one.where('created', '>=', from).where('created', '<', to));
   });
@@ -138,8 +119,8 @@ function narrowed(query: Knex.QueryBuilder, request: StatisticsRequest, { single
   return query;
 }
 
-function summed(knex: Knex, request: StatisticsRequest, sources: Sources): Knex.QueryBuilder {
-  const query = sumsWithin(knex, request.by, sources.summed);
+function summed(knex: Knex, request: StatisticsRequest, sources: SummedSources): Knex.QueryBuilder {
+  const query = whereWithinStretches(knex('eg_query_sums').where('dimension', request.by), sources.summed);
   const value = filters.map((filter) => request[filter]).find((each) => each !== undefined);
   return value === undefined ? query : query.where('value', value);
 }
@@ -147,7 +128,7 @@ function summed(knex: Knex, request: StatisticsRequest, sources: Sources): Knex.
 async function valuesWithMost(
   knex: Knex,
   request: StatisticsRequest,
-  sources: Sources,
+  sources: SummedSources,
 ): Promise<readonly (string | null)[]> {
   const column = dimensionColumns[request.by];
   const parts = [
@@ -185,7 +166,7 @@ function whereValue(query: Knex.QueryBuilder, column: string, values: readonly (
 async function* sums(
   knex: Knex,
   request: StatisticsRequest,
-  sources: Sources,
+  sources: SummedSources,
   values: readonly (string | null)[],
 ): AsyncIterable<readonly SumRow[]> {
   const hours = sources.summed.reduce((total, { from, to }) => total + (to - from) / HOUR_MS, 0);

@@ -1,4 +1,5 @@
 import type { SqlDialect } from './dialect.ts';
+import { histograms, totalNames } from './digestFigures.ts';
 import { outcomeColumns } from './outcomeColumns.ts';
 
 /** A table: the columns that must be there, and the statement that creates it. */
@@ -270,8 +271,17 @@ export const digestTable = table(
     last_used bigint not null`,
 );
 
+/** Figures of queries by hour, digest, routing group and cluster (docs/database.md#hourly-sums). */
+export const digestSumsTable = table('eg_digest_sums', ({ types: { longText } }) => {
+  const sums = totalNames.map((name) => `${name} double precision not null`);
+  const texts = ['errors', ...histograms].map((name) => `${name} ${longText} not null`);
+  return `hour bigint not null, place int not null, digest varchar(16), routing_group varchar(256), cluster varchar(256),
+    ${[...sums, ...texts].join(', ')}, primary key (hour, place)`;
+});
+
 export const digestIndexes: readonly IndexDefinition[] = [
   { table: 'eg_digests', name: 'eg_digests_used_idx', columns: 'last_used' },
+  { table: 'eg_digest_sums', name: 'eg_digest_sums_digest_idx', columns: 'digest, hour' },
   { table: 'eg_query_outcomes', name: 'eg_query_outcomes_digest_idx', columns: 'digest, created' },
 ];
 

@@ -3,6 +3,7 @@ import {
   CHANGE_FUNCTION,
   createChangeFunction,
   digestIndexes,
+  digestSumsTable,
   digestTable,
   indexes,
   limitIndexes,
@@ -113,6 +114,7 @@ export const migrations: readonly Migration[] = [
     compatibleFrom: 1,
     parts: [
       addTable(digestTable),
+      addTable(digestSumsTable),
       ...inputColumns.map(({ name, type }) => addColumn('eg_query_outcomes', name, () => type)),
       ...['eg_query_outcomes', 'eg_query_decisions'].flatMap((of) =>
         statementColumns.map(({ name, type }) => addColumn(of, name, () => type)),

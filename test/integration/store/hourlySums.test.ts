@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { pino } from 'pino';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { durationPercentiles } from '../../../src/store/durationBucket.ts';
+import { durationBucket, durationPercentiles } from '../../../src/store/durationBucket.ts';
 import { startHourlySums } from '../../../src/store/hourlySumsJob.ts';
 import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
 import { certainty, type QueryOutcomeRecord, queryStates } from '../../../src/store/queryOutcome.ts';
@@ -26,24 +26,26 @@ const outcome: fc.Arbitrary<QueryOutcomeRecord> = fc
     lastSeen: fc.constant(START),
     state: fc.constantFrom('RUNNING' as const, ...queryStates),
     surer: fc.constantFrom(certainty.guessed, certainty.cancelled, certainty.said),
-    errorType: fc.constantFrom(null, 'USER_ERROR', 'EXTERNAL'),
+    errorType: fc.constantFrom(null, 'USER_ERROR', 'EXTERNAL', 'INTERNAL_ERROR'),
     cluster: value,
     routingGroup: value,
     user: value,
     source: value,
     rule: value,
+    digest: value,
     elapsedMillis: amount,
     queuedMillis: amount,
     gatewayQueuedMillis: amount,
     cpuMillis: amount,
     processedBytes: amount,
     resultBytes: amount,
+    peakMemoryBytes: amount,
     groups: fc.constantFrom(undefined, [], ['a'], ['b', 'a'], ['c', 'a', 'b'], ['']),
   })
   .map(({ id, late, surer, groups, ...facts }) => ({
     ...{ queryId: `q${id}`, created: START + ((id * 7_919 + late) % (HOURS * 3_600)) * 1_000, refused: false },
     ...{ errorName: null, errorCode: null, errorMessage: null, processedRows: null },
-    ...{ peakMemoryBytes: null, pages: null, queryText: null, decision: null },
+    ...{ pages: null, queryText: null, decision: null },
     ...{ ...facts, certainty: facts.state === 'RUNNING' ? certainty.running : surer },
     ...(groups === undefined ? {} : { groups }),
   }));
@@ -121,6 +123,42 @@ async function expected(store: KnexStore, asked: StatisticsRequest): Promise<Que
   });
 }
 
+/** Figures by digest, counted here from the rows. */
+async function expectedDigests(store: KnexStore, asked: StatisticsRequest) {
+  const rows = (await rowsOf(store, asked)).filter((row) => Number(row.created) < asked.to);
+  return [...Map.groupBy(rows, (row) => row.digest)].map(([digest, some]) => {
+    const sum = (name: string) => some.reduce((total, row) => total + Number(row[name] ?? 0), 0);
+    const p95 = (name: string) => {
+      const buckets = some.flatMap((row) => (row[name] === null ? [] : [durationBucket(Number(row[name])) ?? 0]));
+      const counts = Map.groupBy(buckets, (bucket) => bucket);
+      return durationPercentiles(new Map([...counts].map(([bucket, each]) => [bucket, each.length])))(0.95);
+    };
+    const failed = some.filter(({ state }) => state === 'FAILED' || state === 'LOST');
+    const byType = Map.groupBy(failed, (row) => String(row.error_type ?? 'OTHER'));
+    const userErrors = failed.filter((row) => row.state === 'FAILED' && row.error_type === 'USER_ERROR').length;
+    return {
+      ...{ digest, errors: Object.fromEntries([...byType].map(([type, each]) => [type, each.length])) },
+      totals: {
+        ...{ queries: some.length, failures: failed.length - userErrors, user_errors: userErrors },
+        ...{ elapsed_ms: sum('elapsed_ms'), cpu_ms: sum('cpu_ms'), processed_bytes: sum('processed_bytes') },
+      },
+      p95: ['elapsed_ms', 'cpu_ms', 'processed_bytes', 'peak_memory_bytes'].map(p95),
+    };
+  });
+}
+
+/** The same as the store returns it. */
+async function digestsOf(store: KnexStore, { limit, ...asked }: StatisticsRequest) {
+  const counted = await store.digestStatistics.top(asked, 'count', limit);
+  return counted.map(({ digest, figures }) => ({
+    ...{ digest, errors: figures.errors(), totals: figures.totals },
+    p95: (['elapsed', 'cpu', 'bytes', 'memory'] as const).map((name) => figures.percentiles(name).p95),
+  }));
+}
+
+const byDigest = (all: readonly { readonly digest: unknown }[]) =>
+  all.toSorted((a, b) => (JSON.stringify(a.digest) < JSON.stringify(b.digest) ? -1 : 1));
+
 const byName = (all: readonly QueryStatistics[]) =>
   all.toSorted((a, b) => (JSON.stringify(a.value) < JSON.stringify(b.value) ? -1 : 1));
 
@@ -141,7 +179,7 @@ for (const family of databases) {
       await server?.dispose();
     });
     beforeEach(async () => {
-      for (const table of ['eg_query_outcomes', 'eg_query_hours', 'eg_query_sums', 'eg_group_sets']) {
+      for (const table of ['eg_query_outcomes', 'eg_query_hours', 'eg_query_sums', 'eg_digest_sums', 'eg_group_sets']) {
         await replicas[0]?.database.knex(table).delete();
       }
     });
@@ -171,11 +209,13 @@ for (const family of databases) {
             else await one.outcomes.endForgotten(each.endForgottenBefore, END);
             for (const asked of requests.slice(0, 2)) {
               expect(byName(await other.queryStatistics.of(asked))).toEqual(byName(await expected(one, asked)));
+              expect(byDigest(await digestsOf(other, asked))).toEqual(byDigest(await expectedDigests(one, asked)));
             }
           }
           await one.hourlySums.sum(END);
           for (const asked of requests) {
             expect(byName(await other.queryStatistics.of(asked))).toEqual(byName(await expected(one, asked)));
+            expect(byDigest(await digestsOf(other, asked))).toEqual(byDigest(await expectedDigests(one, asked)));
           }
         }),
         { numRuns: 3, endOnFailure: true },
@@ -200,7 +240,7 @@ for (const family of databases) {
       expect(await store.hourlySums.sum(START + HOUR)).toEqual({ summed: 0, left: 0, failure: null });
       expect(await store.hourlySums.sum(START + HOUR + 300_000)).toEqual({ summed: 1, left: 0, failure: null });
       expect(await store.hourlySums.sum(START + HOUR + 300_000)).toEqual({ summed: 0, left: 0, failure: null });
-      expect(await summed()).toEqual([{ hour: START / HOUR, sums: 3 }]);
+      expect(await summed()).toEqual([{ hour: START / HOUR, sums: 4 }]);
       // Only the sums say so.
       await store.database.knex('eg_query_sums').where('dimension', 'source').update({ value: 'summed' });
       expect(await count(START)).toEqual([['summed', 1]]);
@@ -217,7 +257,7 @@ for (const family of databases) {
       expect(await count(START)).toEqual([['a', 2]]);
       await store.outcomes.deleteBefore(START + 3 * HOUR);
       expect(await count(START)).toEqual([]);
-      for (const table of ['eg_query_hours', 'eg_query_sums']) {
+      for (const table of ['eg_query_hours', 'eg_query_sums', 'eg_digest_sums']) {
         expect(await store.database.knex(table).where('hour', START / HOUR)).toEqual([]);
       }
       // Sets stay for a day or two longer.
@@ -241,7 +281,7 @@ for (const family of databases) {
             return isLeader;
           },
         });
-      const hours = async () => (await store.database.knex('eg_query_hours').where('sums', 3)).length;
+      const hours = async () => (await store.database.knex('eg_query_hours').where('sums', 4)).length;
       const stopFollower = job(false);
       await expect.poll(() => asked).toEqual([false]);
       await stopFollower();
@@ -249,6 +289,31 @@ for (const family of databases) {
       const stopLeader = job(true);
       await expect.poll(hours).toBe(HOURS);
       await stopLeader();
+    });
+
+    it('of an hour with very many digests count the rest as other', async () => {
+      const [store] = replicas as [KnexStore];
+      const [of] = fc.sample(outcome, { numRuns: 1, seed: 1 }) as [QueryOutcomeRecord];
+      const facts = {
+        ...of,
+        created: START,
+        state: 'FINISHED' as const,
+        cpuMillis: 1,
+        cluster: 'a',
+        routingGroup: 'g',
+      };
+      const ids = Array.from({ length: 3_000 }, (_, index) => index);
+      await store.outcomes.put(ids.map((id) => ({ ...facts, queryId: `m${id}`, digest: `d${id}` })));
+      await store.outcomes.put([{ ...facts, queryId: 'cpu', digest: 'dcpu', cpuMillis: 5_000 }]);
+      await store.outcomes.put([1, 2].map((id) => ({ ...facts, queryId: `more${id}`, digest: 'dmore' })));
+      await store.hourlySums.sum(END);
+      const range = { from: START, to: START + HOUR };
+      const top = await store.digestStatistics.top(range, 'count', 5_000);
+      expect(top.length).toBeGreaterThan(1_000);
+      expect(top.length).toBeLessThanOrEqual(2_001);
+      const queries = (digest: string) => top.find((each) => each.digest === digest)?.figures.totals.queries;
+      expect([queries('dcpu'), queries('dmore'), queries('other')]).toEqual([1, 2, 3_003 - 2 - (top.length - 2)]);
+      expect(top.reduce((sum, { figures }) => sum + figures.totals.queries, 0)).toBe(3_003);
     });
 
     it('of an hour with very many values come from the queries', async () => {

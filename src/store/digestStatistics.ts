@@ -1,0 +1,226 @@
+import type { Knex } from 'knex';
+import { GatewayError } from '../model/errors.ts';
+import { Turns } from '../model/turns.ts';
+import type { Database } from './database.ts';
+import {
+  type CountedRow,
+  DigestFigures,
+  type DigestSumRow,
+  type DigestTotals,
+  endedQueries,
+  figuresOf,
+  totalNames,
+} from './digestFigures.ts';
+import { HOUR_MS, sourcesOf, type TimeRange, whereWithinStretches } from './hourlySums.ts';
+import { RUNNING } from './queryOutcome.ts';
+
+/** Orders of digests; `growth`: by processor time that they use more than in the range before. */
+export const digestOrders = ['cpu', 'time', 'count', 'failures', 'growth'] as const;
+export type DigestOrder = (typeof digestOrders)[number];
+
+/** Which queries are counted. Times in milliseconds since 1970, `from` inclusive, `to` exclusive. */
+export interface DigestFilter extends TimeRange {
+  readonly routingGroup?: string;
+  readonly cluster?: string;
+  readonly user?: string;
+  readonly source?: string;
+}
+
+/** Figures of the queries of a digest, and of those in the range of equal length before; null: without a digest. */
+export interface CountedDigest {
+  readonly digest: string | null;
+  readonly shape: string | null;
+  readonly figures: DigestFigures;
+  readonly before: DigestFigures;
+}
+
+/** Values of queries with one digest, those with most queries first. */
+export interface DigestValue {
+  readonly value: string | null;
+  readonly queries: number;
+}
+
+/** Figures of the queries of one digest. */
+export interface DigestDetails {
+  readonly shape: string | null;
+  readonly figures: DigestFigures;
+  /** By hour, in order; hours without queries are left out. `start` in milliseconds since 1970. */
+  readonly hours: readonly { readonly start: number; readonly figures: DigestFigures }[];
+  readonly values: Readonly<Record<DigestDimension, readonly DigestValue[]>>;
+}
+
+const dimensions = {
+  ...{ user: 'user_name', source: 'source', cluster: 'cluster', routingGroup: 'routing_group' },
+  ...{ exactDigest: 'exact_digest', tool: 'tool', model: 'model', dashboard: 'dashboard' },
+} as const;
+export type DigestDimension = keyof typeof dimensions;
+export const digestDimensions = Object.keys(dimensions) as readonly DigestDimension[];
+
+/** Filters with columns of `eg_digest_sums`; others ask for the queries. */
+const filterColumns = { routingGroup: 'routing_group', cluster: 'cluster' } as const;
+const queryColumns = { ...filterColumns, user: 'user_name', source: 'source' } as const;
+const MAX_VALUES = 10;
+/** Queries of a request that are not in sums. */
+const MAX_COUNTED = 500_000;
+
+const orderValues: Readonly<Record<Exclude<DigestOrder, 'growth'>, (totals: DigestTotals) => number>> = {
+  cpu: ({ cpu_ms }) => cpu_ms,
+  time: ({ elapsed_ms }) => elapsed_ms,
+  count: ({ queries }) => queries,
+  failures: ({ failures }) => failures,
+};
+
+export type DigestStatistics = ReturnType<typeof digestStatistics>;
+
+/** Figures by digest over `eg_digest_sums`, and over `eg_query_outcomes` where an hour is not summed or counted in part. */
+export function digestStatistics(database: Database) {
+  const narrowed = (queries: Knex.QueryBuilder, filter: DigestFilter, columns: Readonly<Record<string, string>>) => {
+    for (const [name, column] of Object.entries(columns)) {
+      const value = filter[name as keyof typeof queryColumns];
+      if (value !== undefined) queries.where(column, value);
+    }
+    return queries;
+  };
+  const needsQueries = ({ user, source }: DigestFilter) => user !== undefined || source !== undefined;
+  const rangesOf = (filter: DigestFilter) => database.run((knex) => sourcesOf(knex, filter, !needsQueries(filter)));
+  const sums = (knex: Knex, filter: DigestFilter, stretches: readonly TimeRange[]) =>
+    narrowed(whereWithinStretches(knex('eg_digest_sums'), stretches), filter, filterColumns);
+  const shapesOf = async (digests: readonly (string | null)[]): Promise<ReadonlyMap<string | null, string>> => {
+    const rows: { digest: string; shape: string }[] = await database.run((knex) =>
+      knex('eg_digests')
+        .whereIn(
+          'digest',
+          digests.filter((digest) => digest !== null),
+        )
+        .select('digest', 'shape'),
+    );
+    return new Map(rows.map(({ digest, shape }) => [digest, shape]));
+  };
+
+  /** @throws GatewayError EG_MALFORMED if the ranges have too many queries */
+  const countQueries = async (
+    ranges: readonly TimeRange[],
+    narrow: (queries: Knex.QueryBuilder) => Knex.QueryBuilder,
+    add: (row: CountedRow) => void,
+  ): Promise<void> => {
+    const turns = new Turns();
+    let left = MAX_COUNTED;
+    for (const range of ranges) {
+      for await (const rows of endedQueries(database, range, narrow)) {
+        for (const row of rows) add(row);
+        left -= rows.length;
+        if (left < 0) {
+          const message = `More than ${MAX_COUNTED} queries have to be counted: choose a later since or an earlier until.`;
+          throw new GatewayError('EG_MALFORMED', message, { field: 'since' });
+        }
+        if (turns.isOver) await turns.next();
+      }
+    }
+  };
+
+  /** Totals of summed hours by digest, and figures of other queries. */
+  const totalsOf = async (filter: DigestFilter) => {
+    const { summed, single } = await rangesOf(filter);
+    const figures = new Map<string | null, DigestFigures>();
+    await countQueries(
+      single,
+      (queries) => narrowed(queries, filter, queryColumns),
+      (row) => figuresOf(figures, row.digest).addQuery(row),
+    );
+    const totals = new Map([...figures].map(([digest, each]) => [digest, { ...each.totals }]));
+    if (summed.length > 0) {
+      const rows: (DigestTotals & { digest: string | null })[] = await database.run((knex) =>
+        sums(knex, filter, summed)
+          .groupBy('digest')
+          .select('digest')
+          .sum(Object.fromEntries(totalNames.map((name) => [name, name]))),
+      );
+      for (const { digest, ...row } of rows) {
+        const present = totals.get(digest);
+        if (present === undefined) totals.set(digest, row);
+        else for (const name of totalNames) present[name] += row[name];
+      }
+    }
+    return { summed, figures, totals };
+  };
+
+  /** Adds the histograms of summed hours. */
+  const withSums = async (
+    filter: DigestFilter,
+    { summed, figures }: Awaited<ReturnType<typeof totalsOf>>,
+    digests: readonly (string | null)[],
+  ) => {
+    if (summed.length === 0 || digests.length === 0) return figures;
+    const turns = new Turns();
+    const named = digests.filter((digest) => digest !== null);
+    const rows: DigestSumRow[] = await database.run((knex) =>
+      sums(knex, filter, summed).where((either) => {
+        either.whereIn('digest', named);
+        if (named.length < digests.length) either.orWhereNull('digest');
+      }),
+    );
+    for (const row of rows) {
+      figuresOf(figures, row.digest).addSum(row);
+      if (turns.isOver) await turns.next();
+    }
+    return figures;
+  };
+
+  return {
+    /** Digests with most of what the order states, first. */
+    top: async (filter: DigestFilter, order: DigestOrder, limit: number): Promise<readonly CountedDigest[]> => {
+      const earlier = { ...filter, from: 2 * filter.from - filter.to, to: filter.from };
+      const now = await totalsOf(filter);
+      const past = await totalsOf(earlier);
+      const cpuBefore = (digest: string | null) => past.totals.get(digest)?.cpu_ms ?? 0;
+      const orderValue = ([digest, totals]: readonly [string | null, DigestTotals]) =>
+        order === 'growth' ? totals.cpu_ms - cpuBefore(digest) : orderValues[order](totals);
+      const digests = [...now.totals]
+        .map((each) => [each[0], orderValue(each), each[1].queries] as const)
+        .sort((a, b) => b[1] - a[1] || b[2] - a[2] || ((a[0] ?? '') < (b[0] ?? '') ? -1 : 1))
+        .slice(0, limit)
+        .map(([digest]) => digest);
+      const figures = await withSums(filter, now, digests);
+      const before = await withSums(earlier, past, digests);
+      const shapes = await shapesOf(digests);
+      return digests.map((digest) => ({
+        ...{ digest, shape: shapes.get(digest) ?? null },
+        ...{ figures: figuresOf(figures, digest), before: figuresOf(before, digest) },
+      }));
+    },
+
+    /** Figures of one digest; null if none of its queries ended in the range. */
+    of: async (digest: string, filter: DigestFilter): Promise<DigestDetails | null> => {
+      const { summed, single } = await rangesOf(filter);
+      const byHour = new Map<number, DigestFigures>();
+      const narrow = (queries: Knex.QueryBuilder) => narrowed(queries.where({ digest }), filter, queryColumns);
+      await countQueries(single, narrow, (row) => figuresOf(byHour, Math.floor(row.created / HOUR_MS)).addQuery(row));
+      if (summed.length > 0) {
+        const rows: DigestSumRow[] = await database.run((knex) => sums(knex, filter, summed).where({ digest }));
+        for (const row of rows) figuresOf(byHour, row.hour).addSum(row);
+      }
+      if (byHour.size === 0) return null;
+      const figures = new DigestFigures();
+      for (const each of byHour.values()) figures.merge(each);
+      const values: Partial<Record<DigestDimension, readonly DigestValue[]>> = {};
+      for (const dimension of digestDimensions) {
+        values[dimension] = await database.run(async (knex): Promise<DigestValue[]> => {
+          const queries = narrow(knex('eg_query_outcomes')).whereNot('state', RUNNING);
+          queries.where('created', '>=', filter.from).where('created', '<', filter.to);
+          const column = dimensions[dimension];
+          return (await queries
+            .groupBy(column)
+            .select({ value: column })
+            .count({ queries: '*' })
+            .orderByRaw(`count(*) desc, ${column}`)
+            .limit(MAX_VALUES)) as unknown as DigestValue[];
+        });
+      }
+      const shapes = await shapesOf([digest]);
+      return {
+        ...{ shape: shapes.get(digest) ?? null, figures, values: values as DigestDetails['values'] },
+        hours: [...byHour].sort(([a], [b]) => a - b).map(([hour, each]) => ({ start: hour * HOUR_MS, figures: each })),
+      };
+    },
+  };
+}
