@@ -22,7 +22,7 @@ import {
 import type { QueuedQueryRepository } from '../store/queuedQueryRepository.ts';
 import type { HistoryWriter, Store } from '../store/store.ts';
 import type { Admission } from './admission/admission.ts';
-import { announcedLength, type RequestBodies, tooLargeBody } from './bodies/requestBodies.ts';
+import { type RequestBodies, tooLargeBody } from './bodies/requestBodies.ts';
 import { QueryRecorder } from './exchanges/queryRecorder.ts';
 import { type GatewayResponses, OwnResponses, RefusalIds, ResponseHeaders, respond } from './exchanges/responses.ts';
 import type { ForwardedHeadersObservation } from './exchanges/responseWatch.ts';
@@ -78,7 +78,7 @@ export interface DataPlaneSettings
 interface UserMapping {
   readonly users: MappedUsers;
   /** The user of a request, without groups. Neither throws nor rejects. */
-  identity(request: IncomingMessage): RequestUser | Promise<RequestUser>;
+  identity(proxied: ProxiedRequest): RequestUser | Promise<RequestUser>;
 }
 
 export interface QueueOptions {
@@ -171,6 +171,8 @@ function composeShared(dependencies: DataPlaneDependencies, options: DataPlaneOp
     ...dependencies,
     settings,
     enginePages: options.enginePages,
+    /** Header of submissions whose client takes spooled results. */
+    spooledEncoding: names.headerKey('Query-Data-Encoding'),
     upstreams,
     /** True if lines may be added to a response; most settings add none. */
     addsLines: handshakeCookies !== null || settings.explainHeader || settings.includeClusterHostInResponse,
@@ -299,7 +301,7 @@ export class DataPlane {
 
   handle(request: IncomingMessage, response: ServerResponse, { target, clusterKey, pathKind }: ProxiedTarget): void {
     const { clock, tracing, responses } = this.#parts;
-    const { prefixes: clientPrefixes, conflict } = this.#protocolHeaders.normalize(request.rawHeaders);
+    const { fields, prefixes: clientPrefixes, conflict } = this.#protocolHeaders.normalize(request.rawHeaders);
     const method = request.method ?? '';
     const isSubmission = clusterKey === null && method === 'POST' && this.#paths.isSubmissionPath(target.path);
     const kind = isSubmission ? 'submission' : pathKind === 'statement' ? 'follow_up' : pathKind;
@@ -307,6 +309,7 @@ export class DataPlane {
     const proxied: ProxiedRequest = {
       request,
       response,
+      fields,
       method,
       target,
       rawTarget: target.query === null ? target.path : `${target.path}?${target.query}`,
@@ -359,7 +362,7 @@ export class DataPlane {
   }
 
   async #route(proxied: ProxiedRequest, isSubmission: boolean): Promise<void> {
-    const { method, request, response, target, clusterKey } = proxied;
+    const { method, fields, response, target, clusterKey } = proxied;
     const refusal = this.#refusalOf(proxied);
     if (refusal !== null) {
       this.#parts.responses.reject(proxied, refusal);
@@ -370,8 +373,8 @@ export class DataPlane {
       return;
     }
     const { settings, responses } = this.#parts;
-    const announced = method === 'GET' || method === 'HEAD' ? null : announcedLength(request);
-    if (announced !== null && announced > settings.maxBodySize) {
+    const announced = method === 'GET' || method === 'HEAD' ? 0 : Number(fields.get('content-length')?.[0] ?? 0);
+    if (announced > settings.maxBodySize) {
       responses.reject(proxied, tooLargeBody(settings.maxBodySize));
       return;
     }
@@ -383,8 +386,9 @@ export class DataPlane {
   }
 
   /** Reason that a request is rejected whatever it asks for, or null. */
-  #refusalOf({ method, request, target, certificateUser }: ProxiedRequest): Refusal | null {
-    if (this.#parts.headers.isLooped(request)) return looped;
+  #refusalOf({ method, fields, target, certificateUser }: ProxiedRequest): Refusal | null {
+    const { process } = this.#parts.refusalIds;
+    if (fields.get('via')?.some((value) => value.includes(process))) return looped;
     if (hasDotSegments(target.path)) {
       const message = 'The path holds "." or ".." segments, raw or encoded; send it without them.';
       return toRefusal('dot_segments', message);

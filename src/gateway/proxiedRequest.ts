@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
-import { firstHeader, headerValues } from '../model/http.ts';
+import type { HeaderFields } from '../model/http.ts';
 import type { RequestUser } from '../model/requestUser.ts';
 import type { HasCapacity, PickRequest } from '../routing/clusterChooser.ts';
 import type { GroupDecision } from '../routing/groupRouter.ts';
@@ -22,6 +22,8 @@ import { holdsServiceAccountToken } from './user/tokens.ts';
 export interface ProxiedRequest {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
+  /** Its header lines, those of the engine protocol under the configured product. */
+  readonly fields: HeaderFields;
   readonly method: string;
   readonly target: RequestTarget;
   readonly rawTarget: string;
@@ -57,6 +59,7 @@ export class ProxiedRuleRequest implements RuleRequest {
   readonly path: string;
   readonly query: string | null;
   readonly headers: readonly string[];
+  readonly fields: HeaderFields;
   readonly remoteUser = null;
   readonly isSubmission: boolean;
   readonly user: RequestUser | null;
@@ -80,11 +83,12 @@ export class ProxiedRuleRequest implements RuleRequest {
     body: BodyStart | null,
     views: RequestHeaders,
   ) {
-    const { request, target } = proxied;
+    const { request, fields, target } = proxied;
     this.method = proxied.method;
     this.path = target.path;
     this.query = target.query;
     this.headers = request.rawHeaders;
+    this.fields = fields;
     this.isSubmission = proxied.kind === 'submission';
     this.sender = sender;
     this.user = analysis === null ? null : analysis.user;
@@ -113,7 +117,7 @@ export class ProxiedRuleRequest implements RuleRequest {
   get formBody(): string | null {
     const body = this.#body;
     if (body === null || !body.complete) return null;
-    const contentType = firstHeader(this.#request.rawHeaders, 'content-type')?.toLowerCase();
+    const contentType = this.fields.get('content-type')?.[0]?.toLowerCase();
     return contentType?.startsWith('application/x-www-form-urlencoded') === true ? body.text : null;
   }
 
@@ -135,12 +139,12 @@ export interface Analysis {
  */
 export interface RequestAnalyzer {
   /** The user only, for history and log; also with `analyzeRequest: false`. */
-  user(request: IncomingMessage): RequestUser | Promise<RequestUser>;
+  user(proxied: ProxiedRequest): RequestUser | Promise<RequestUser>;
   /**
    * User and query properties. Called if rules need them, or if the body may contain a call of kill_query.
    * @param body the whole body; null if it is longer than the buffer, or missing
    */
-  analyze(request: IncomingMessage, body: BodyStart | null, isSubmission: boolean): Analysis | Promise<Analysis>;
+  analyze(proxied: ProxiedRequest, body: BodyStart | null): Analysis | Promise<Analysis>;
 }
 
 const killQuery = /kill_query/i;
@@ -154,10 +158,10 @@ const inHeader = /kill(?:_|%5f)query|zstd/i;
  * @param text the body
  * @param preparedKey `ProductNames.headerKey('Prepared-Statement')`
  */
-export function mayKillQuery(text: string, request: IncomingMessage, preparedKey: string): boolean {
+export function mayKillQuery(text: string, fields: HeaderFields, preparedKey: string): boolean {
   if (killQuery.test(text)) return true;
   if (!execute.test(text)) return false;
-  return headerValues(request.rawHeaders, preparedKey).some((value) => inHeader.test(value));
+  return fields.get(preparedKey)?.some((value) => inHeader.test(value)) === true;
 }
 
 export interface Target {
@@ -229,7 +233,7 @@ export interface Destination {
  */
 export function outgoingRequest(
   parts: ExchangeParts,
-  { request, method, rawTarget, forwardedUser, kind }: ProxiedRequest,
+  { request, fields, method, rawTarget, forwardedUser, kind }: ProxiedRequest,
   decision: GroupDecision | null,
   body: OutgoingRequest['body'],
 ): OutgoingRequest {
@@ -242,7 +246,7 @@ export function outgoingRequest(
   return {
     method,
     target: rawTarget,
-    headers: localAudiences === null ? lines : withoutLocalToken(request.rawHeaders, lines, localAudiences),
+    headers: localAudiences === null ? lines : withoutLocalToken(fields, lines, localAudiences),
     body,
     headersTimeout: settings.asyncTimeout,
   };
@@ -253,19 +257,16 @@ export function outgoingRequest(
  * @param isSubmission true for a new query
  */
 export function requestTo(
-  { names, identities, keys, settings }: ExchangeParts,
+  { spooledEncoding, identities, keys, settings }: ExchangeParts,
   cluster: Destination,
   outgoing: OutgoingRequest,
-  { request, trace, certificateUser, clusterKey }: ProxiedRequest,
+  { fields, trace, certificateUser, clusterKey }: ProxiedRequest,
   isSubmission: boolean,
 ): OutgoingRequest {
   const { name, proxyTo } = cluster;
   const { forwardedHeadersEnabled } = settings;
   // Segments of spooled results need the key of their cluster.
-  const takesSpooled =
-    isSubmission &&
-    forwardedHeadersEnabled &&
-    firstHeader(request.rawHeaders, names.headerKey('Query-Data-Encoding')) !== undefined;
+  const takesSpooled = isSubmission && forwardedHeadersEnabled && fields.has(spooledEncoding);
   const isNamed = certificateUser !== null && identities !== null;
   if (!isNamed && trace === null && !takesSpooled && clusterKey === null) return outgoing;
   let headers = isNamed ? identities.named(outgoing.headers, certificateUser, cluster) : outgoing.headers;
@@ -276,9 +277,8 @@ export function requestTo(
 }
 
 /** The lines without a token of a service account that only the gateway may use. */
-function withoutLocalToken(raw: readonly string[], lines: string[], audiences: readonly string[]): string[] {
-  const values = headerValues(raw, 'authorization');
-  const isHeld = values.some((value) => holdsServiceAccountToken(value, audiences));
+function withoutLocalToken(fields: HeaderFields, lines: string[], audiences: readonly string[]): string[] {
+  const isHeld = fields.get('authorization')?.some((value) => holdsServiceAccountToken(value, audiences));
   return isHeld ? linesWithout(lines, new Set(['authorization'])) : lines;
 }
 

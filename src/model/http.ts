@@ -3,9 +3,20 @@ import { isIP } from 'node:net';
 /** Header lines as Node's `rawHeaders`: name, value, name, value, … in order of arrival. */
 export type RawHeaders = readonly string[];
 
+/** Values of a request's header lines by name in lower case, read once for each request. */
+export type HeaderFields = ReadonlyMap<string, readonly string[]>;
+
+export function headerFields(headers: RawHeaders): HeaderFields {
+  const fields = new Map<string, string[]>();
+  for (let index = 0; index + 1 < headers.length; index += 2) {
+    fields.getOrInsert((headers[index] as string).toLowerCase(), []).push(headers[index + 1] as string);
+  }
+  return fields;
+}
+
 /**
  * True if a header line has the given name, ignoring case (RFC 9110 §5.1). Compares lengths first, and creates no
- * lower-case text: a request has about ten lines, and a dozen headers are looked up in it.
+ * lower-case text.
  * @param key name in lower case
  */
 export function isHeader(name: string, key: string): boolean {

@@ -1,4 +1,4 @@
-import type { RawHeaders } from '../model/http.ts';
+import type { HeaderFields, RawHeaders } from '../model/http.ts';
 import type { RequestUser } from '../model/requestUser.ts';
 import type { QueryProperties } from '../sql/queryProperties.ts';
 
@@ -10,6 +10,8 @@ export interface RuleRequest {
   readonly query: string | null;
   /** All header lines in order: names as sent and values in turn. */
   readonly headers: RawHeaders;
+  /** The same by name, if they were read before. */
+  readonly fields?: HeaderFields;
   readonly scheme: 'http' | 'https';
   /** Host the client named, without port. */
   readonly serverName: string;

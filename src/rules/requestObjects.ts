@@ -72,7 +72,8 @@ export class RequestObject extends JavaObject {
   /** First value of a header, or null. @param lowerCaseName result of `keyOf` */
   header(lowerCaseName: string): string | null {
     if (lowerCaseName === this.#lastName) return this.#lastValue;
-    const value = firstHeader(this.request.headers, lowerCaseName) ?? null;
+    const { fields, headers } = this.request;
+    const value = (fields === undefined ? firstHeader(headers, lowerCaseName) : fields.get(lowerCaseName)?.[0]) ?? null;
     this.#lastName = lowerCaseName;
     this.#lastValue = value;
     return value;

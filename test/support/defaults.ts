@@ -1,4 +1,3 @@
-import type { IncomingMessage } from 'node:http';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { serverLimits } from '../../src/cli/listeners.ts';
@@ -9,13 +8,12 @@ import { parseConfig } from '../../src/config/loadConfig.ts';
 import { RequestBodies } from '../../src/gateway/bodies/requestBodies.ts';
 import type { DataPlaneDependencies, DataPlaneOptions } from '../../src/gateway/dataPlane.ts';
 import { defaultStickinessOptions } from '../../src/gateway/ownership/stickiness.ts';
-import type { RequestAnalyzer } from '../../src/gateway/proxiedRequest.ts';
+import type { ProxiedRequest, RequestAnalyzer } from '../../src/gateway/proxiedRequest.ts';
 import { Http2Connections } from '../../src/gateway/server/http2Connections.ts';
 import { OpenRequests, OverloadManager } from '../../src/gateway/server/overloadManager.ts';
 import { ClusterTls } from '../../src/gateway/tls/clusterTls.ts';
 import type { TlsMaterial } from '../../src/gateway/tls/tlsFiles.ts';
 import { systemClock } from '../../src/model/clock.ts';
-import { firstHeader } from '../../src/model/http.ts';
 import type { ProductNames } from '../../src/model/names.ts';
 import { noUser, type RequestUser } from '../../src/model/requestUser.ts';
 
@@ -98,9 +96,9 @@ export const unwatchedOutcomes: DataPlaneDependencies['outcomes'] = {
 /** Takes the user from the product's user header and analyses nothing. */
 export function headerUserAnalyzer(names: ProductNames): RequestAnalyzer {
   const key = names.headerKey('User');
-  const user = (request: IncomingMessage): RequestUser => {
-    const value = firstHeader(request.rawHeaders, key);
+  const user = ({ fields }: Pick<ProxiedRequest, 'fields'>): RequestUser => {
+    const value = fields.get(key)?.[0];
     return value === undefined ? noUser : { user: value, userInfo: null };
   };
-  return { user, analyze: (request) => ({ user: user(request), queryProperties: null }) };
+  return { user, analyze: (proxied) => ({ user: user(proxied), queryProperties: null }) };
 }

@@ -84,7 +84,7 @@ export async function openDataPlane(
       outcomes: queryOutcomes,
       tracing,
       analyzer,
-      mapping: mapping === null ? null : { users: mapping, identity: (request) => analyzer.identity(request) },
+      mapping: mapping === null ? null : { users: mapping, identity: analyzer.identity },
       externalRules,
       isLoaded: () => operator.controller.isLoaded,
       admission,

@@ -3,23 +3,16 @@ import { constants, type Http2ServerResponse } from 'node:http2';
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { Counter, Gauge, type Registry } from 'prom-client';
-import { firstHeader, isHeader } from '../../model/http.ts';
 import { type Refusal, toRefusal } from '../../routing/refusal.ts';
 
 /** True if a request has a body (RFC 9112 §6.3). */
-export function hasBody(request: IncomingMessage): boolean {
-  const raw = request.rawHeaders;
-  for (let index = 0; index < raw.length; index += 2) {
-    const name = raw[index] as string;
-    if (isHeader(name, 'content-length')) return Number(raw[index + 1]) > 0;
-    if (isHeader(name, 'transfer-encoding')) return true;
-  }
-  return false;
+function hasBody({ headers }: IncomingMessage): boolean {
+  return Number(headers['content-length'] ?? 0) > 0 || headers['transfer-encoding'] !== undefined;
 }
 
 /** Bytes that the client announced; null if it announced none. */
 export function announcedLength(request: IncomingMessage): number | null {
-  const value = firstHeader(request.rawHeaders, 'content-length');
+  const value = request.headers['content-length'];
   return value === undefined ? null : Number(value);
 }
 

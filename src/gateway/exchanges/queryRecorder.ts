@@ -1,4 +1,3 @@
-import { firstHeader, headerValues } from '../../model/http.ts';
 import type { Membership } from '../../model/membership.ts';
 import type { ProductNames } from '../../model/names.ts';
 import type { NameMapping, RequestUser } from '../../model/requestUser.ts';
@@ -299,7 +298,7 @@ export class QueryRecorder {
   recordFailed(status: number, proxied: ProxiedRequest, submission: Submission, route: SubmissionRoute): string | null {
     const { cluster } = route;
     if (cluster === null) return null;
-    if (status === 401 && firstHeader(proxied.request.rawHeaders, 'authorization') === undefined) return null;
+    if (status === 401 && !proxied.fields.has('authorization')) return null;
     const message = `Cluster "${cluster.name}" answered with HTTP status ${status}.`;
     const error = { name: `HTTP_${status}`, type: 'EXTERNAL', code: status, message };
     return this.#recordUnaccepted(proxied, submission, route, { state: 'FAILED', error }, null);
@@ -436,12 +435,12 @@ export class QueryRecorder {
    * Stored data of a request for the replay of rules (docs/rules.md#impact): a few protocol headers, and headers that
    * active rules read by name. Never a header that may contain a secret.
    */
-  #requestOf({ request: { rawHeaders: headers }, target }: ProxiedRequest, body: BodyStart): StoredRequest {
+  #requestOf({ fields, target }: ProxiedRequest, body: BodyStart): StoredRequest {
     const { rules } = this.#parts.table.current;
     const values: Record<string, string | null> = {};
     const unkept: string[] = [];
     const keep = (name: string, isNotedWhereAbsent: boolean): void => {
-      const [value, ...further] = headerValues(headers, name);
+      const [value, ...further] = fields.get(name) ?? [];
       if (value === undefined) {
         if (isNotedWhereAbsent) values[name] = null;
       } else if (further.length > 0 || value.length > MAX_VALUE_LENGTH) unkept.push(name);
@@ -449,9 +448,9 @@ export class QueryRecorder {
     };
     for (const name of this.#ofProtocol) keep(name, false);
     for (const name of rules === null ? [] : this.#readBy(rules)) keep(name, true);
-    if (firstHeader(headers, this.#preparedKey) !== undefined) unkept.push(this.#preparedKey);
+    if (fields.has(this.#preparedKey)) unkept.push(this.#preparedKey);
     if (target.query !== null) unkept.push('query string');
-    const contentType = firstHeader(headers, 'content-type')?.toLowerCase() ?? '';
+    const contentType = fields.get('content-type')?.[0]?.toLowerCase() ?? '';
     if (contentType.startsWith('application/x-www-form-urlencoded')) unkept.push('form');
     if (contentType.includes('charset') && !/charset\s*=\s*"?utf-?8/.test(contentType)) unkept.push('text');
     return {
@@ -474,8 +473,8 @@ export class QueryRecorder {
     return names;
   }
 
-  #sourceOf({ request }: ProxiedRequest): string | undefined {
-    return firstHeader(request.rawHeaders, this.#sourceKey);
+  #sourceOf({ fields }: ProxiedRequest): string | undefined {
+    return fields.get(this.#sourceKey)?.[0];
   }
 }
 

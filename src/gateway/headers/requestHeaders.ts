@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { BlockList, isIP, type Socket } from 'node:net';
-import { firstHeader, headerValues, isHeader } from '../../model/http.ts';
+import { firstHeader, type HeaderFields, headerFields } from '../../model/http.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { cookieValue, withoutCookies } from './cookies.ts';
 
@@ -215,10 +215,6 @@ export class RequestHeaders {
     }
     const view = this.#directView(request, connection, host);
     return view.address === connection.peer ? view : { ...view, address: connection.peer };
-  }
-
-  isLooped(request: IncomingMessage): boolean {
-    return headerValues(request.rawHeaders, 'via').some((value) => value.includes(this.#options.viaToken));
   }
 
   /** Path removed by a trusted proxy (`X-Forwarded-Prefix`), without a trailing slash; may be empty. */
@@ -441,34 +437,40 @@ export function linesWithout(lines: readonly string[], names: ReadonlySet<string
   return rest;
 }
 
-export interface ClientNames {
-  /** Prefixes in lower case, such as `x-trino-`; empty without such headers. */
+/** Header lines of a request as the gateway reads them. */
+export interface ClientHeaders {
+  readonly fields: HeaderFields;
+  /** Prefixes in lower case of the names that the client uses, such as `x-trino-`; empty without such headers. */
   readonly prefixes: readonly string[];
   /** Error message for a header or cookie with different values under two names, or null. */
   readonly conflict: string | null;
 }
 
-interface ProtocolName {
-  readonly prefix: number;
+/** A name of a header line under the configured product. */
+interface LineName {
   readonly own: string;
+  /** In lower case. */
+  readonly key: string;
+  /** Number of the prefix of a header of the engine protocol; -1 for all others. */
+  readonly prefix: number;
 }
 
 /** Clients send few names; others are not cached. */
 const MAX_CACHED_NAMES = 1000;
-const none: ClientNames = { prefixes: [], conflict: null };
 const tokenCookie = /-(?:UI|ID)-Token=/;
 
 /** Reads the headers of the engine protocol under all of their names (docs/protocol.md#product-names). */
 export class ProtocolHeaders {
   readonly #names: ProductNames;
-  readonly #cache = new Map<string, ProtocolName | null>();
-  readonly #clients: readonly ClientNames[];
+  readonly #cache = new Map<string, LineName>();
+  /** By bits of their numbers. */
+  readonly #prefixes: readonly (readonly string[])[];
 
   constructor(names: ProductNames) {
     this.#names = names;
     const { headerPrefixes: all } = names;
-    this.#clients = Array.from({ length: 2 ** all.length }, (_, bits) =>
-      bits === 0 ? none : { prefixes: all.filter((_prefix, index) => (bits & (1 << index)) !== 0), conflict: null },
+    this.#prefixes = Array.from({ length: 2 ** all.length }, (_, bits) =>
+      all.filter((_prefix, index) => (bits & (1 << index)) !== 0),
     );
   }
 
@@ -477,41 +479,42 @@ export class ProtocolHeaders {
    * Merges equal values under two names.
    * @param lines names and values in turn; unchanged if there is a conflict
    */
-  normalize(lines: string[]): ClientNames {
+  normalize(lines: string[]): ClientHeaders {
+    const read = new Map<string, string[]>();
     let bits = 0;
-    let hasTokens = false;
     for (let index = 0; index < lines.length; index += 2) {
       const name = lines[index] as string;
-      const field = this.#nameOf(name);
-      if (field !== null) bits |= 1 << field.prefix;
-      else if (isHeader(name, 'cookie') && tokenCookie.test(lines[index + 1] as string)) hasTokens = true;
+      const { key, prefix } = this.#cache.get(name) ?? this.#learn(name);
+      if (prefix >= 0) bits |= 1 << prefix;
+      const values = read.get(key);
+      if (values === undefined) read.set(key, [lines[index + 1] as string]);
+      else values.push(lines[index + 1] as string);
     }
-    const client = this.#clients[bits] as ClientNames;
+    let fields: HeaderFields = read;
+    let conflict: string | null = null;
     // Nearly all clients use one name.
     if ((bits & (bits - 1)) !== 0) {
-      const conflict = this.#merge(lines);
-      if (conflict !== null) return { ...client, conflict };
+      conflict = this.#merge(lines);
+      fields = headerFields(lines);
     } else if (bits > 1) {
-      for (let index = 0; index < lines.length; index += 2) {
-        const field = this.#nameOf(lines[index] as string);
-        if (field !== null) lines[index] = field.own;
-      }
+      for (let index = 0; index < lines.length; index += 2) lines[index] = this.#nameOf(lines[index] as string).own;
     }
-    const conflict = hasTokens ? this.#cookieConflict(lines) : null;
-    return conflict === null ? client : { ...client, conflict };
+    const cookies = read.get('cookie');
+    if (conflict === null && cookies?.some((line) => tokenCookie.test(line))) conflict = this.#cookieConflict(cookies);
+    return { prefixes: this.#prefixes[bits] ?? [], conflict, fields };
   }
 
-  #nameOf(name: string): ProtocolName | null {
-    // 'x' or 'X', and '-'.
-    if ((name.charCodeAt(0) | 32) !== 120 || name.charCodeAt(1) !== 45) return null;
-    let field = this.#cache.get(name);
-    if (field === undefined) {
-      const key = name.toLowerCase();
-      const prefix = this.#names.headerPrefixes.findIndex((each) => key.startsWith(each));
-      field = prefix < 0 ? null : { prefix, own: this.#names.ownHeader(name) };
-      if (this.#cache.size < MAX_CACHED_NAMES) this.#cache.set(name, field);
-    }
-    return field;
+  #nameOf(name: string): LineName {
+    return this.#cache.get(name) ?? this.#learn(name);
+  }
+
+  #learn(name: string): LineName {
+    const lower = name.toLowerCase();
+    const prefix = this.#names.headerPrefixes.findIndex((each) => lower.startsWith(each));
+    const own = prefix < 0 ? name : this.#names.ownHeader(name);
+    const line = { own, key: own.toLowerCase(), prefix };
+    if (this.#cache.size < MAX_CACHED_NAMES) this.#cache.set(name, line);
+    return line;
   }
 
   /** Renames the lines of a client that uses several names. @returns an error message; null if no values differ */
@@ -522,11 +525,11 @@ export class ProtocolHeaders {
       const name = lines[index] as string;
       const value = lines[index + 1] as string;
       const field = this.#nameOf(name);
-      if (field === null) {
+      if (field.prefix < 0) {
         merged.push(name, value);
         continue;
       }
-      const key = field.own.toLowerCase();
+      const { key } = field;
       const byPrefix = fields.get(key) ?? new Map<number, { readonly name: string; readonly values: string[] }>();
       fields.set(key, byPrefix);
       const lineValues = byPrefix.get(field.prefix);
@@ -544,9 +547,8 @@ export class ProtocolHeaders {
     return null;
   }
 
-  #cookieConflict(lines: readonly string[]): string | null {
+  #cookieConflict(cookies: readonly string[]): string | null {
     const { uiTokenCookies, idTokenCookies } = this.#names;
-    const cookies = headerValues(lines, 'cookie');
     for (const names of [uiTokenCookies, idTokenCookies]) {
       const present = names.filter((name) => cookieValue(cookies, name) !== null);
       const [first = ''] = present;

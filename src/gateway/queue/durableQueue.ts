@@ -1,5 +1,4 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { firstHeader } from '../../model/http.ts';
 import { inTime } from '../../model/timeLimit.ts';
 import type { Refusal } from '../../routing/refusal.ts';
 import type { QueuedQueryRow } from '../../store/store.ts';
@@ -121,7 +120,7 @@ export class DurableQueue {
     query.giveUp = giveUp;
     this.#add(query);
     const request = key.seal('request', id, encodeSubmission(storedSubmission(proxied, submission)));
-    const source = firstHeader(proxied.request.rawHeaders, this.#sourceHeader) ?? null;
+    const source = proxied.fields.get(this.#sourceHeader)?.[0] ?? null;
     const row = { id, group: decision.group, user: user.user, source, reason: query.reason, request, replica };
     try {
       await this.#track(

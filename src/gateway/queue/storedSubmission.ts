@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Writable } from 'node:stream';
-import { firstHeader, isHeader } from '../../model/http.ts';
+import { firstHeader, headerFields, isHeader } from '../../model/http.ts';
 import type { RequestUser } from '../../model/requestUser.ts';
 import type { GroupDecision } from '../../routing/groupRouter.ts';
 import { type Refusal, type RefusalReason, refusalError } from '../../routing/refusal.ts';
@@ -127,6 +127,7 @@ export function requestOf(stored: StoredSubmission, response: ServerResponse, st
   return {
     request,
     response,
+    fields: headerFields(headers),
     method: 'POST',
     target: splitTarget(rawTarget) ?? { path: rawTarget, query: null },
     rawTarget,

@@ -1,13 +1,13 @@
 import type { Dispatcher } from 'undici';
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
-import { firstHeader, parseHost } from '../../model/http.ts';
+import { parseHost } from '../../model/http.ts';
 import type { PickRequest } from '../../routing/clusterChooser.ts';
 import { backTo, type GroupDecision } from '../../routing/groupRouter.ts';
 import { type Refusal, toRefusal } from '../../routing/refusal.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
 import { coordinatorSuffix, isPlausible } from '../../routing/statementProtocol.ts';
 import type { ChoiceStep } from '../../routing/storedDecision.ts';
-import { hasBody, noMemoryForBody } from '../bodies/requestBodies.ts';
+import { noMemoryForBody } from '../bodies/requestBodies.ts';
 import type { DataPlaneParts, ExchangeParts } from '../dataPlane.ts';
 import { type AttemptFailure, type BufferedResponse, Exchange, type ExchangeEnd } from '../exchanges/exchange.ts';
 import {
@@ -51,8 +51,8 @@ export function isReplacedPage({ enginePages }: DataPlaneParts, { pathKind }: Pr
  * @returns false where the request continues
  */
 export function rejectPage(parts: DataPlaneParts, proxied: ProxiedRequest): boolean {
-  const { method, request } = proxied;
-  if (method === 'GET' && firstHeader(request.rawHeaders, 'service-worker') !== undefined) {
+  const { method, fields } = proxied;
+  if (method === 'GET' && fields.has('service-worker')) {
     return reject(parts, proxied, 'Scripts of service workers are not proxied.');
   }
   if (!isReplacedPage(parts, proxied)) return false;
@@ -125,7 +125,7 @@ export class ClusterRequests {
     // A query that a cluster has taken continues whatever has become of its user. Pages, logins and probes have no user.
     const isMapped = mapping !== null && isAuthenticated(proxied.target.path);
     if (isMapped && (!isOfQuery || mapping.users.rewritesHeader)) {
-      const user = await mapping.identity(proxied.request);
+      const user = await mapping.identity(proxied);
       if (response.destroyed) return;
       if (!isOfQuery && user.rejection !== undefined) {
         responses.reject(proxied, toRefusal('user_mapping', user.rejection));
@@ -210,8 +210,8 @@ export class ClusterRequests {
       return;
     }
     const { current } = table;
-    const analysis = router.needsAnalysis(current) ? await analyzer.analyze(request, null, false) : null;
-    const sender = analysis?.user ?? (current.rules?.needsSender === true ? await analyzer.user(request) : null);
+    const analysis = router.needsAnalysis(current) ? await analyzer.analyze(proxied, null) : null;
+    const sender = analysis?.user ?? (current.rules?.needsSender === true ? await analyzer.user(proxied) : null);
     const ruleRequest = new ProxiedRuleRequest(proxied, analysis, sender, null, headers);
     const routed = await router.decide(ruleRequest, current, trace);
     if (response.destroyed) return;
@@ -312,7 +312,9 @@ export abstract class ForwardExchange extends Exchange {
   /** @param decision how the request was routed; null for a follow-up */
   constructor(parts: ExchangeParts, proxied: ProxiedRequest, decision: GroupDecision | null) {
     super(parts, proxied);
-    const body = hasBody(proxied.request) ? this.relay(null) : null;
+    const { fields } = proxied;
+    const hasBody = fields.has('transfer-encoding') || Number(fields.get('content-length')?.[0] ?? 0) > 0;
+    const body = hasBody ? this.relay(null) : null;
     this.outgoing = outgoingRequest(parts, proxied, decision, body);
   }
 

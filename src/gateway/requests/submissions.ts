@@ -1,6 +1,5 @@
 import type { Dispatcher } from 'undici';
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
-import { firstHeader } from '../../model/http.ts';
 import { DEFAULT_QUEUE } from '../../routing/admissionPolicy.ts';
 import type { PickRequest } from '../../routing/clusterChooser.ts';
 import { type GroupDecision, ofTransaction } from '../../routing/groupRouter.ts';
@@ -91,7 +90,7 @@ export class Submissions {
   async submit(proxied: ProxiedRequest): Promise<void> {
     const { responses, metrics, bodies, settings, analyzer, router, table, headers, recorder } = this.#parts;
     const { clock, names } = this.#parts;
-    const { request, response, trace } = proxied;
+    const { request, fields, response, trace } = proxied;
     if (this.#stopping) {
       responses.reject(proxied, stopping);
       return;
@@ -108,10 +107,10 @@ export class Submissions {
     const whole = body.complete ? body : null;
     // Calls of kill_query are recognized by the analysis.
     const isAnalyzed =
-      router.needsAnalysis(current) || (whole !== null && mayKillQuery(whole.text, request, this.#preparedHeader));
+      router.needsAnalysis(current) || (whole !== null && mayKillQuery(whole.text, fields, this.#preparedHeader));
     const analysis: Analysis = isAnalyzed
-      ? await analyzer.analyze(request, whole, true)
-      : { user: await analyzer.user(request), queryProperties: null };
+      ? await analyzer.analyze(proxied, whole)
+      : { user: await analyzer.user(proxied), queryProperties: null };
     if (response.destroyed) return;
     proxied.analysedAt = clock.monotonic();
     const { user, queryProperties } = analysis;
@@ -136,7 +135,7 @@ export class Submissions {
     const { decision } = routed;
     const rulesVersion = current.rules?.version;
     const submission = { body, user, decision, about: null, transaction: null, rulesVersion, slots: null };
-    const line = firstHeader(request.rawHeaders, this.#transactionHeader);
+    const line = fields.get(this.#transactionHeader)?.[0];
     const transaction = line === undefined ? null : transactionIdOf(line);
     const killed = queryProperties?.queryId ?? null;
     if (transaction === null && killed === null) this.#admit(proxied, submission);
@@ -150,7 +149,7 @@ export class Submissions {
     const { current } = table;
     if (current.rules?.version !== submission.rulesVersion) {
       const { body, user } = submission;
-      const analysis = router.needsAnalysis(current) ? await analyzer.analyze(proxied.request, body, true) : null;
+      const analysis = router.needsAnalysis(current) ? await analyzer.analyze(proxied, body) : null;
       const routed = await router.decide(new ProxiedRuleRequest(proxied, analysis, user, body, headers), current);
       if (routed.refusal !== null && routed.rule !== null) {
         exchange.reject(routed.refusal);

@@ -11,7 +11,7 @@ import { createServer as createHttpsServer, type Server as HttpsServer } from 'n
 import { isIP, type Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { GatewayError } from '../../model/errors.ts';
-import { firstHeader, isHeader, namesOneOf, parseHost, type RequestHost } from '../../model/http.ts';
+import { namesOneOf, parseHost, type RequestHost } from '../../model/http.ts';
 import { splitTarget } from '../../routing/statementProtocol.ts';
 import { endWith, Http1Request, hasEnded, linger } from '../bodies/requestBodies.ts';
 import type { DataPlane } from '../dataPlane.ts';
@@ -353,10 +353,10 @@ function framingFault(request: IncomingMessage): RequestFault | null {
   let hostLines = 0;
   let codingLines = 0;
   for (let index = 0; index < raw.length; index += 2) {
-    const name = raw[index] as string;
-    if (isHeader(name, 'host')) {
+    const name = (raw[index] as string).toLowerCase();
+    if (name === 'host') {
       if (++hostLines > 1) return hosts;
-    } else if (isHeader(name, 'transfer-encoding')) {
+    } else if (name === 'transfer-encoding') {
       if (request.httpVersionMinor === 0) return oldCoding;
       if (++codingLines > 1 || (raw[index + 1] as string).toLowerCase() !== 'chunked') return codings;
     }
@@ -446,7 +446,7 @@ export function sideByHost(
     return isServed;
   };
   return (request) => {
-    const host = firstHeader(request.rawHeaders, 'host') ?? '';
+    const host = request.headers.host ?? '';
     const direct = isAdmin(host);
     const target = request.url ?? '';
     // RFC 9112 §3.2.2: the authority of an absolute target counts instead of Host; no browser sends either apart.
@@ -456,7 +456,7 @@ export function sideByHost(
     const view = clientOf(request);
     if (!isAdmin(`${view.host}:${view.port}`)) return 'queries';
     // A proxy that passes X-Forwarded-Host on as it came lets pages of the other side write it, but not Origin.
-    const origin = firstHeader(request.rawHeaders, 'origin');
+    const { origin } = request.headers;
     return origin === undefined || isAdmin(URL.parse(origin)?.host ?? '') ? 'admin' : 'unclear';
   };
 }

@@ -1,16 +1,15 @@
-import type { IncomingMessage } from 'node:http';
 import type { Logger } from 'pino';
 import { Counter, Registry } from 'prom-client';
 import type { GatewayConfig } from '../../config/gatewayConfig.ts';
 import type { CertificateNames } from '../../model/certificateNames.ts';
 import type { Clock } from '../../model/clock.ts';
-import { firstHeader, headerValues, type RawHeaders } from '../../model/http.ts';
+import { type HeaderFields, headerFields, type RawHeaders } from '../../model/http.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { type NameMapping, noUser, type RequestUser } from '../../model/requestUser.ts';
 import type { AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
 import type { BodyStart } from '../bodies/requestBodies.ts';
 import { cookieValue } from '../headers/cookies.ts';
-import type { Analysis } from '../proxiedRequest.ts';
+import type { Analysis, ProxiedRequest } from '../proxiedRequest.ts';
 import type { ClientCertificates } from './clientCertificates.ts';
 import type { UserGroups } from './groups/userGroups.ts';
 import {
@@ -138,12 +137,12 @@ export class UserExtractor {
   }
 
   /** The user of a request, or `noUser`. */
-  user(headers: RawHeaders): RequestUser | Promise<RequestUser> {
+  user(headers: RawHeaders, fields = headerFields(headers)): RequestUser | Promise<RequestUser> {
     if (this.#trusted.has('header')) {
-      const user = userName(headerValues(headers, this.#userKey)[0]);
+      const user = userName(fields.get(this.#userKey)?.[0]);
       if (user !== null) return new EvidentUser(user, byHeader);
     }
-    const authorization = headerValues(headers, 'authorization')[0];
+    const authorization = fields.get('authorization')?.[0];
     if (authorization !== undefined) {
       if (this.#trusted.has('basic')) {
         const credentials = credentialsOf(authorization, 'basic');
@@ -153,11 +152,11 @@ export class UserExtractor {
       if (this.#trusted.has('bearer')) {
         const token = credentialsOf(authorization, 'bearer');
         const step = token === null ? null : this.#bearer(token);
-        if (step instanceof Promise) return step.then((user) => user ?? this.#withoutLogin(headers, authorization));
+        if (step instanceof Promise) return step.then((user) => user ?? this.#withoutLogin(fields, authorization));
         if (step !== null) return step;
       }
     }
-    return this.#withoutLogin(headers, authorization);
+    return this.#withoutLogin(fields, authorization);
   }
 
   async close(): Promise<void> {
@@ -168,15 +167,15 @@ export class UserExtractor {
    * The user of a request without a user in the user header or `Authorization`. An engine without authentication uses
    * the original user then, but only without Basic credentials.
    */
-  #withoutLogin(headers: RawHeaders, authorization: string | undefined): RequestUser | Promise<RequestUser> {
+  #withoutLogin(fields: HeaderFields, authorization: string | undefined): RequestUser | Promise<RequestUser> {
     if (
       this.#trusted.has('header') &&
       (authorization === undefined || credentialsOf(authorization, 'basic') === null)
     ) {
-      const user = userName(firstHeader(headers, this.#originalUserKey));
+      const user = userName(fields.get(this.#originalUserKey)?.[0]);
       if (user !== null) return new EvidentUser(user, byHeader);
     }
-    return this.#cookie(headers);
+    return this.#cookie(fields);
   }
 
   #bearer(token: string): Step {
@@ -209,10 +208,10 @@ export class UserExtractor {
     return verified.then(({ claims }) => this.#userOf(claims, source, issuer, true));
   }
 
-  #cookie(headers: RawHeaders): RequestUser | Promise<RequestUser> {
+  #cookie(fields: HeaderFields): RequestUser | Promise<RequestUser> {
     if (!this.#trusted.has('cookie')) return noUser;
-    const lines = headerValues(headers, 'cookie');
-    if (lines.length === 0) return noUser;
+    const lines = fields.get('cookie');
+    if (lines === undefined) return noUser;
     const { uiTokenCookies, idTokenCookies } = this.#names;
     const token = [...uiTokenCookies, ...idTokenCookies]
       .map((name) => cookieValue(lines, name))
@@ -272,6 +271,8 @@ function named(user: RequestUser): RequestUser | null {
   return user.user === null ? null : user;
 }
 
+type Asking = Pick<ProxiedRequest, 'request' | 'fields'>;
+
 /**
  * Extracts user and query properties of requests. A defect is logged and means "unknown": it never fails a query.
  * @param certificates users of client certificates, which have precedence; null: disabled
@@ -294,12 +295,14 @@ export function userAndQueryAnalyzer(
     logger.error({ err: error }, 'failed to analyse request');
     return null;
   };
-  const userOf = (request: IncomingMessage, sources: UserGroups | null): RequestUser | Promise<RequestUser> => {
+  const userOf = ({ request, fields }: Asking, sources: UserGroups | null): RequestUser | Promise<RequestUser> => {
     try {
       const { rawHeaders: headers, socket } = request;
       const certificate = certificates?.of(request);
       let user: RequestUser | Promise<RequestUser> =
-        certificate?.kind === 'user' ? new EvidentUser(certificate.user, certificate.evidence) : users.user(headers);
+        certificate?.kind === 'user'
+          ? new EvidentUser(certificate.user, certificate.evidence)
+          : users.user(headers, fields);
       if (mapping !== null) user = after(user, (one) => mapping.of(one));
       if (sources !== null) {
         user = after(user, (one) =>
@@ -312,14 +315,15 @@ export function userAndQueryAnalyzer(
     }
   };
   return {
-    user: (request: IncomingMessage) => userOf(request, groups),
+    user: (asking: Asking) => userOf(asking, groups),
     /** The user without groups. Neither throws nor rejects. */
-    identity: (request: IncomingMessage) => userOf(request, null),
-    analyze(request: IncomingMessage, body: BodyStart | null, isSubmission: boolean): Analysis | Promise<Analysis> {
-      const { method = '', rawHeaders: headers } = request;
+    identity: (asking: Asking) => userOf(asking, null),
+    analyze(proxied: ProxiedRequest, body: BodyStart | null): Analysis | Promise<Analysis> {
+      const { method = '', rawHeaders: headers } = proxied.request;
+      const isSubmission = proxied.kind === 'submission';
       const text = body === null ? { body } : { body: body.bytes, utf8Body: body.text };
       const properties = guarded(() => analyze({ method, isSubmission, headers, ...text }), withoutAnalysis);
-      const user = userOf(request, groups);
+      const user = userOf(proxied, groups);
       if (!(user instanceof Promise) && !(properties instanceof Promise)) return { user, queryProperties: properties };
       return Promise.all([user, properties]).then(([one, queryProperties]) => ({ user: one, queryProperties }));
     },

@@ -182,7 +182,10 @@ export function isList(source: string): source is ListSource {
 export function textReader(source: string): ReadText {
   if (!source.startsWith(HEADER)) return texts[source] ?? (() => null);
   const name = source.slice(HEADER.length);
-  return (request) => (request.header === undefined ? firstHeader(request.headers, name) : request.header(name));
+  return (request) => {
+    if (request.fields !== undefined) return request.fields.get(name)?.[0];
+    return request.header === undefined ? firstHeader(request.headers, name) : request.header(name);
+  };
 }
 
 export function listReader<S extends ListSource>(source: S): (typeof lists)[S] {

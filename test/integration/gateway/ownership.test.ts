@@ -86,7 +86,7 @@ const killing = (queryId: string): RequestAnalyzer => {
   const users = headerUserAnalyzer(productNames('Engine'));
   const user = { user: null, userInfo: null };
   const queryProperties = { queryId } as QueryProperties;
-  return { user: (request) => users.user(request), analyze: () => ({ user, queryProperties }) };
+  return { user: (proxied) => users.user(proxied), analyze: () => ({ user, queryProperties }) };
 };
 const sick = { ...neverChecked, status: 'UNHEALTHY', reason: 'refused', checkedAt: 1 } as const;
 

@@ -2,7 +2,6 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { startSimulatedEngine } from '../../../demo/simulatedEngine.ts';
 import type { RequestAnalyzer } from '../../../src/gateway/proxiedRequest.ts';
 import { QueueKey } from '../../../src/gateway/queue/queueKey.ts';
-import { firstHeader } from '../../../src/model/http.ts';
 import type { KnexStore } from '../../../src/store/openStore.ts';
 import { CountingAdmission } from '../../support/countingAdmission.ts';
 import { freePort } from '../../support/freePort.ts';
@@ -305,9 +304,9 @@ describe('kill_query', () => {
   /** A gateway that recognises calls of kill_query; they never wait. */
   async function killing(headers: Readonly<Record<string, string>> = {}) {
     const analyzer: RequestAnalyzer = {
-      user: (request) => ({ user: firstHeader(request.rawHeaders, 'x-engine-user') ?? null, userInfo: null }),
-      analyze: (request, body) => ({
-        user: { user: firstHeader(request.rawHeaders, 'x-engine-user') ?? null, userInfo: null },
+      user: ({ fields }) => ({ user: fields.get('x-engine-user')?.[0] ?? null, userInfo: null }),
+      analyze: ({ fields }, body) => ({
+        user: { user: fields.get('x-engine-user')?.[0] ?? null, userInfo: null },
         queryProperties: {
           ...sampleRequest.queryProperties!,
           queryId: /kill_query\('(.*?)'/.exec(body?.text ?? '')?.[1] ?? null,
