@@ -3,8 +3,9 @@ import { processMemoryLimit, requestMemoryLimits } from '../config/requestMemory
 import { formatSize } from '../config/units.ts';
 import { AnalysisThread } from '../gateway/analysis/analysisThread.ts';
 import { RequestBodies } from '../gateway/bodies/requestBodies.ts';
+import { OpenRequests } from '../gateway/server/gatewayServer.ts';
 import { Http2Connections } from '../gateway/server/http2Connections.ts';
-import { memoryShare, OpenRequests, OverloadManager } from '../gateway/server/overloadManager.ts';
+import { memoryShare, OverloadManager } from '../gateway/server/overloadManager.ts';
 import { TlsMetrics } from '../gateway/tls/tlsFiles.ts';
 import { DEFAULT_CACHE_BYTES, requestAnalysis } from '../sql/analyzeRequest.ts';
 import { startHourlySums } from '../store/hourlySumsJob.ts';

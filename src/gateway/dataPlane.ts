@@ -10,15 +10,7 @@ import { type ChoiceSettings, ClusterChooser } from '../routing/clusterChooser.t
 import { type ExternalRules, GroupRouter } from '../routing/groupRouter.ts';
 import { ALLOWED_METHODS, type Refusal, toRefusal } from '../routing/refusal.ts';
 import type { RoutingTable } from '../routing/routingTable.ts';
-import {
-  hasDotSegments,
-  isQueuedId,
-  type PathPattern,
-  ProxiedPaths,
-  recognizeQueryId,
-  splitClusterKey,
-  splitTarget,
-} from '../routing/statementProtocol.ts';
+import { type PathPattern, ProxiedPaths, type ProxiedTarget } from '../routing/statementProtocol.ts';
 import type { QueuedQueryRepository } from '../store/queuedQueryRepository.ts';
 import type { HistoryWriter, Store } from '../store/store.ts';
 import type { Admission } from './admission/admission.ts';
@@ -171,7 +163,7 @@ function composeShared(dependencies: DataPlaneDependencies, options: DataPlaneOp
     ...dependencies,
     settings,
     enginePages: options.enginePages,
-    /** Header of submissions whose client takes spooled results. */
+    /** Header of submissions that take spooled results. */
     spooledEncoding: names.headerKey('Query-Data-Encoding'),
     upstreams,
     /** True if lines may be added to a response; most settings add none. */
@@ -234,14 +226,11 @@ function composeQueue(
 
 const SWEEP_INTERVAL_MS = 60_000;
 
-/** Target of a proxied request. */
-export type ProxiedTarget = Pick<ProxiedRequest, 'target' | 'clusterKey' | 'pathKind'>;
-
 /** The proxying half of the gateway (docs/routing.md). `start` it before its first request. */
 export class DataPlane {
   readonly #parts: DataPlaneParts;
   readonly #certificates: DataPlaneOptions['certificates'];
-  readonly #paths: ProxiedPaths;
+  readonly paths: ProxiedPaths;
   readonly #protocolHeaders: ProtocolHeaders;
   readonly #submissions: Submissions;
   readonly #requests: ClusterRequests;
@@ -256,12 +245,12 @@ export class DataPlane {
     const parts = { ...shared, responses: new OwnResponses(shared), recorder: new QueryRecorder(shared) };
     this.#parts = parts;
     this.#certificates = options.certificates;
-    this.#paths = new ProxiedPaths(options);
+    this.paths = new ProxiedPaths(options);
     this.#protocolHeaders = new ProtocolHeaders(parts.names);
     this.#requests = new ClusterRequests(parts);
     this.#queue = composeQueue(
       parts,
-      this.#paths,
+      this.paths,
       (proxied, submission, responses) =>
         this.#submissions
           .sendQueued(proxied, submission, responses)
@@ -289,22 +278,12 @@ export class DataPlane {
     await stickiness.start();
   }
 
-  /** Reads a request target; null if it is not proxied: all others are the API's. */
-  targetOf(rawUrl: string): ProxiedTarget | null {
-    const whole = splitTarget(rawUrl);
-    if (whole === null) return null;
-    const prefixed = splitClusterKey(whole);
-    const target = prefixed?.target ?? whole;
-    const pathKind = this.#paths.kindOf(target.path);
-    return pathKind === null ? null : { target, clusterKey: prefixed?.key ?? null, pathKind };
-  }
-
-  handle(request: IncomingMessage, response: ServerResponse, { target, clusterKey, pathKind }: ProxiedTarget): void {
-    const { clock, tracing, responses } = this.#parts;
+  /** Serves a request, whose target `paths` has read. */
+  handle(request: IncomingMessage, response: ServerResponse, proxiedTarget: ProxiedTarget): void {
+    const { clock, tracing } = this.#parts;
+    const { target, clusterKey, pathKind, kind, statementPath } = proxiedTarget;
     const { fields, prefixes: clientPrefixes, conflict } = this.#protocolHeaders.normalize(request.rawHeaders);
     const method = request.method ?? '';
-    const isSubmission = clusterKey === null && method === 'POST' && this.#paths.isSubmissionPath(target.path);
-    const kind = isSubmission ? 'submission' : pathKind === 'statement' ? 'follow_up' : pathKind;
     const certificate = this.#certificates?.users.of(request) ?? withoutCertificate;
     const proxied: ProxiedRequest = {
       request,
@@ -315,7 +294,7 @@ export class DataPlane {
       rawTarget: target.query === null ? target.path : `${target.path}?${target.query}`,
       clusterKey,
       pathKind,
-      statementPath: isSubmission || (pathKind === 'statement' && this.#paths.statementPathOf(target.path) !== null),
+      statementPath,
       kind,
       clientPrefixes,
       certificateUser: certificate.kind === 'user' && isAuthenticated(target.path) ? this.#nameOf(certificate) : null,
@@ -329,9 +308,7 @@ export class DataPlane {
         : certificate.kind === 'rejected'
           ? toRefusal('client_certificate', certificate.why)
           : null;
-    void responses.guard(proxied, () =>
-      rejection === null ? this.#route(proxied, isSubmission) : responses.reject(proxied, rejection),
-    );
+    void this.#serve(proxied, proxiedTarget, rejection);
   }
 
   /** Ends a running query by its cluster's own call, in the name of a user. Never rejects for what the cluster does. */
@@ -361,35 +338,32 @@ export class DataPlane {
     return this.#parts.mapping?.users.ofCertificate(user) ?? user;
   }
 
-  async #route(proxied: ProxiedRequest, isSubmission: boolean): Promise<void> {
-    const { method, fields, response, target, clusterKey } = proxied;
-    const refusal = this.#refusalOf(proxied);
-    if (refusal !== null) {
-      this.#parts.responses.reject(proxied, refusal);
-      return;
+  /** Serves a request; never rejects. */
+  async #serve(proxied: ProxiedRequest, target: ProxiedTarget, rejection: Refusal | null): Promise<void> {
+    const { responses } = this.#parts;
+    const { method, clusterKey } = proxied;
+    const { queryId } = target;
+    try {
+      const refusal = rejection ?? this.#refusalOf(proxied, target);
+      if (refusal !== null) responses.reject(proxied, refusal);
+      else if (method === 'OPTIONS') {
+        respond(proxied.response, 200, ['allow', clusterKey === null ? ALLOWED_METHODS : KEYED_METHODS], '');
+      }
+      // Their pages are the gateway's, also where those of engines are not served.
+      else if (this.#queue !== null && queryId !== null && target.isOfQueue) {
+        this.#queue.requests.serve(proxied, queryId);
+      } else if (target.kind === 'submission') await this.#submissions.submit(proxied);
+      else await this.#requests.serve(proxied, queryId);
+    } catch (error) {
+      responses.defect(proxied, error);
     }
-    if (method === 'OPTIONS') {
-      respond(response, 200, ['allow', clusterKey === null ? ALLOWED_METHODS : KEYED_METHODS], '');
-      return;
-    }
-    const { settings, responses } = this.#parts;
-    const announced = method === 'GET' || method === 'HEAD' ? 0 : Number(fields.get('content-length')?.[0] ?? 0);
-    if (announced > settings.maxBodySize) {
-      responses.reject(proxied, tooLargeBody(settings.maxBodySize));
-      return;
-    }
-    const id = method === 'POST' ? null : recognizeQueryId(this.#paths, proxied.pathKind, target.path, target.query);
-    // Their pages are the gateway's, also where those of engines are not served.
-    if (this.#queue !== null && id !== null && isQueuedId(id)) this.#queue.requests.serve(proxied, id);
-    else if (isSubmission) await this.#submissions.submit(proxied);
-    else await this.#requests.serve(proxied, id);
   }
 
   /** Reason that a request is rejected whatever it asks for, or null. */
-  #refusalOf({ method, fields, target, certificateUser }: ProxiedRequest): Refusal | null {
-    const { process } = this.#parts.refusalIds;
-    if (fields.get('via')?.some((value) => value.includes(process))) return looped;
-    if (hasDotSegments(target.path)) {
+  #refusalOf({ method, fields, certificateUser }: ProxiedRequest, target: ProxiedTarget): Refusal | null {
+    const { settings, refusalIds } = this.#parts;
+    if (fields.get('via')?.some((value) => value.includes(refusalIds.process))) return looped;
+    if (target.hasDotSegments) {
       const message = 'The path holds "." or ".." segments, raw or encoded; send it without them.';
       return toRefusal('dot_segments', message);
     }
@@ -398,12 +372,14 @@ export class DataPlane {
       const message = `Method ${method} is not proxied; allowed are ${ALLOWED_METHODS}.`;
       return toRefusal('method', message);
     }
-    if (this.#certificates?.isRequired === true && certificateUser === null && isAuthenticated(target.path)) {
+    if (this.#certificates?.isRequired === true && certificateUser === null && isAuthenticated(target.target.path)) {
       const message = 'This gateway takes queries over TLS with a client certificate only.';
       return toRefusal('client_certificate', message);
     }
     this.#isLoaded ||= this.#parts.isLoaded();
-    return this.#isLoaded ? null : starting;
+    if (!this.#isLoaded) return starting;
+    const announced = method === 'GET' || method === 'HEAD' ? 0 : Number(fields.get('content-length')?.[0] ?? 0);
+    return announced > settings.maxBodySize ? tooLargeBody(settings.maxBodySize) : null;
   }
 }
 

@@ -6,33 +6,26 @@ import type { HasCapacity, PickRequest } from '../routing/clusterChooser.ts';
 import type { GroupDecision } from '../routing/groupRouter.ts';
 import { type Refusal, toRefusal } from '../routing/refusal.ts';
 import type { ClusterEntry } from '../routing/routingTable.ts';
-import type { PathKind, RequestTarget } from '../routing/statementProtocol.ts';
+import type { ProxiedTarget } from '../routing/statementProtocol.ts';
 import { type ChoiceStep, explainNoCluster, type StoredChoice, toStoredChoice } from '../routing/storedDecision.ts';
 import type { RuleRequest } from '../rules/decision.ts';
 import type { QueryProperties } from '../sql/queryProperties.ts';
 import type { BodyStart } from './bodies/requestBodies.ts';
 import type { ExchangeParts } from './dataPlane.ts';
 import { type ClientView, linesWithout, type RequestHeaders } from './headers/requestHeaders.ts';
-import type { RequestKind } from './metrics/dataPlaneMetrics.ts';
 import type { RequestTrace } from './tracing/openTelemetry.ts';
 import type { Upstream } from './upstreams/upstreams.ts';
 import { headerText } from './user/clusterTokens.ts';
 import { holdsServiceAccountToken } from './user/tokens.ts';
 
-export interface ProxiedRequest {
+export interface ProxiedRequest
+  extends Pick<ProxiedTarget, 'target' | 'clusterKey' | 'pathKind' | 'kind' | 'statementPath'> {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   /** Its header lines, those of the engine protocol under the configured product. */
   readonly fields: HeaderFields;
   readonly method: string;
-  readonly target: RequestTarget;
   readonly rawTarget: string;
-  /** Key of a cluster in front of the path, or null. */
-  readonly clusterKey: string | null;
-  readonly pathKind: PathKind;
-  /** Below a statement path: refusals come in the engine's protocol. */
-  readonly statementPath: boolean;
-  readonly kind: RequestKind;
   /** Prefixes of the names under which the client sends headers of the engine protocol (`ClientNames`). */
   readonly clientPrefixes: readonly string[];
   /** User of the client's certificate, in whose name clusters are asked; null without one, and for pages and probes. */

@@ -55,16 +55,6 @@ export function headerValues(headers: RawHeaders, key: string): readonly string[
 }
 const noValues: readonly string[] = [];
 
-/** Value of a header, of several lines joined with commas; null if missing. */
-export function headerValue(headers: RawHeaders, key: string): string | null {
-  let joined: string | null = null;
-  for (let index = 0; index + 1 < headers.length; index += 2) {
-    if (!isHeader(headers[index] as string, key)) continue;
-    joined = joined === null ? (headers[index + 1] as string) : `${joined},${headers[index + 1]}`;
-  }
-  return joined;
-}
-
 /** A host in `Host` (RFC 9110 §7.2) and `:authority` (RFC 9113 §8.3.1). */
 export interface RequestHost {
   /** Name or IPv4 address in lower case without a trailing dot, or an IPv6 address in its short form in brackets. */

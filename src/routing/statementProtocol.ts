@@ -14,6 +14,25 @@ const fixedPrefixes: readonly (readonly [prefix: string, kind: PathKind])[] = [
   ['/oauth2', 'other'],
 ];
 
+/** Kind of a proxied request, for metrics and traces. */
+export type RequestKind = 'submission' | 'follow_up' | 'query' | 'ui' | 'other';
+
+/** A proxied request as its method and its URL show it. */
+export interface ProxiedTarget {
+  readonly target: RequestTarget;
+  /** Key of a cluster in front of the path, or null. */
+  readonly clusterKey: string | null;
+  readonly pathKind: PathKind;
+  readonly kind: RequestKind;
+  /** Below a statement path: refusals come in the engine's protocol. */
+  readonly statementPath: boolean;
+  /** The query that it is about; null for none, and for a POST. */
+  readonly queryId: string | null;
+  /** True if the gateway assigned that id while the query was queued. */
+  readonly isOfQueue: boolean;
+  readonly hasDotSegments: boolean;
+}
+
 export interface PathPattern {
   matches(path: string): boolean;
 }
@@ -37,6 +56,28 @@ export class ProxiedPaths {
     this.statementPaths = [STATEMENT_PATH, ...options.additionalStatementPaths.map((path) => path.replace(/\/+$/, ''))];
     this.#prefixes = [...this.statementPaths.map((path) => [path, 'statement'] as const), ...fixedPrefixes];
     this.#whitelist = options.extraWhitelistPaths;
+  }
+
+  /** Reads a request target; null if it is not proxied: all others are the API's. */
+  read(method: string, rawUrl: string): ProxiedTarget | null {
+    const whole = splitTarget(rawUrl);
+    if (whole === null) return null;
+    const prefixed = splitClusterKey(whole);
+    const { path, query } = prefixed?.target ?? whole;
+    const pathKind = this.kindOf(path);
+    if (pathKind === null) return null;
+    const isSubmission = prefixed === null && method === 'POST' && this.isSubmissionPath(path);
+    const queryId = method === 'POST' ? null : recognizeQueryId(this, pathKind, path, query);
+    return {
+      target: { path, query },
+      clusterKey: prefixed?.key ?? null,
+      pathKind,
+      kind: isSubmission ? 'submission' : pathKind === 'statement' ? 'follow_up' : pathKind,
+      statementPath: isSubmission || (pathKind === 'statement' && this.statementPathOf(path) !== null),
+      queryId,
+      isOfQueue: queryId !== null && isQueuedId(queryId),
+      hasDotSegments: hasDotSegments(path),
+    };
   }
 
   kindOf(path: string): PathKind | null {

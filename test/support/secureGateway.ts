@@ -3,8 +3,8 @@ import {
   type ClientCertificateMode,
   createSecureGatewayServer,
   type GatewayServerOptions,
+  OpenRequests,
 } from '../../src/gateway/server/gatewayServer.ts';
-import { OpenRequests } from '../../src/gateway/server/overloadManager.ts';
 import type { TestCertificate } from './certificates.ts';
 import { defaultServerOptions } from './defaults.ts';
 import { closing, startGateway, type TestGateway, type TestGatewayOptions } from './gateway.ts';

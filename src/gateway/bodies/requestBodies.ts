@@ -230,13 +230,8 @@ const LINGER_MS = 5_000;
 const MAX_LINGERING = 64;
 let lingering = 0;
 
-/** Connections over HTTP/1 on which a request was rejected before its end was seen. */
-const ended = new WeakSet<object>();
-
-/** True if a request was rejected on a connection as its last one: what follows must not be looked at. */
-export function hasEnded(socket: Socket): boolean {
-  return ended.has(socket);
-}
+/** Connections over HTTP/1 on which a request was rejected as the last one, before its end was seen: what follows is never run. */
+export const endedConnections = new WeakSet<Socket>();
 
 export function isUnfinished(request: IncomingMessage): boolean {
   return !request.complete && hasBody(request);
@@ -257,7 +252,7 @@ export function endWith(request: IncomingMessage, response: ServerResponse): voi
     return;
   }
   const { socket } = request;
-  ended.add(socket);
+  endedConnections.add(socket);
   response.shouldKeepAlive = false;
   // Called by Node after the response was written.
   socket.destroySoon = () => linger(socket);

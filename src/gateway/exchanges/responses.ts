@@ -377,11 +377,15 @@ export class OwnResponses {
     try {
       await serve();
     } catch (error) {
-      const { response, target, method } = proxied;
-      this.#parts.logger.error({ err: error, path: target.path, method }, 'request failed');
-      if (response.headersSent) response.destroy();
-      else respond(response, 500, PLAIN_TEXT, 'The gateway failed; its log says why.\n');
+      this.defect(proxied, error);
     }
+  }
+
+  /** Logs an error that is a defect, and responds 500. */
+  defect({ response, target, method }: ProxiedRequest, error: unknown): void {
+    this.#parts.logger.error({ err: error, path: target.path, method }, 'request failed');
+    if (response.headersSent) response.destroy();
+    else respond(response, 500, PLAIN_TEXT, 'The gateway failed; its log says why.\n');
   }
 }
 

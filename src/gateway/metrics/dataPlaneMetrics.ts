@@ -1,6 +1,7 @@
 import { Counter, type CounterConfiguration, Gauge, Histogram, type Registry } from 'prom-client';
 import type { RefusalReason } from '../../routing/refusal.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
+import type { RequestKind } from '../../routing/statementProtocol.ts';
 import type { LookupSource } from '../ownership/stickiness.ts';
 import type { ClusterErrorType, Upstreams } from '../upstreams/upstreams.ts';
 
@@ -113,8 +114,6 @@ export class ClusterDurations {
   }
 }
 
-export type RequestKind = 'submission' | 'follow_up' | 'query' | 'ui' | 'other';
-
 const methods = ['GET', 'POST', 'DELETE', 'PUT', 'HEAD'];
 
 interface KindCounts {
@@ -128,7 +127,8 @@ export class DataPlaneMetrics {
   readonly #duration: Histogram<'kind'>;
   readonly #clusterDurations: ClusterDurations;
   readonly #kinds = new Map<RequestKind, KindCounts>();
-  readonly #submissions: Tally;
+  /** Submissions, rejected ones among them. */
+  readonly submissions: Tally;
   readonly #rejections: Counter<'reason'>;
   readonly #retries: Counter<'cluster'>;
   readonly #errors: Counter<'cluster' | 'type'>;
@@ -151,7 +151,7 @@ export class DataPlaneMetrics {
       registers,
     });
     this.#clusterDurations = new ClusterDurations(registry, table);
-    this.#submissions = new LocalCounter({
+    this.submissions = new LocalCounter({
       name: 'engine_gateway_statement_submissions_total',
       help: 'Queries submitted (POST on a statement path).',
       registers,
@@ -220,10 +220,6 @@ export class DataPlaneMetrics {
     const statusClass = (status / 100) | 0;
     ofMethod[statusClass] ??= this.#requests.tally({ kind, method: label, status: `${statusClass}xx` });
     ofMethod[statusClass].count += 1;
-  }
-
-  submission(): void {
-    this.#submissions.count += 1;
   }
 
   countRejection(reason: RefusalReason): void {

@@ -95,7 +95,7 @@ export class Submissions {
       responses.reject(proxied, stopping);
       return;
     }
-    metrics.submission();
+    metrics.submissions.count += 1;
     const limit = Math.max(settings.maxAnalyzedBody, MIN_BUFFERED_BODY);
     const body = await bodies.read(request, response, limit);
     if (body === 'noMemory') {

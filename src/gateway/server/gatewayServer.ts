@@ -13,13 +13,13 @@ import type { TLSSocket } from 'node:tls';
 import { GatewayError } from '../../model/errors.ts';
 import { namesOneOf, parseHost, type RequestHost } from '../../model/http.ts';
 import { splitTarget } from '../../routing/statementProtocol.ts';
-import { endWith, Http1Request, hasEnded, linger } from '../bodies/requestBodies.ts';
+import { endedConnections, endWith, Http1Request, linger } from '../bodies/requestBodies.ts';
 import type { DataPlane } from '../dataPlane.ts';
 import { respond } from '../exchanges/responses.ts';
 import type { ClientView } from '../headers/requestHeaders.ts';
 import type { TlsMaterial } from '../tls/tlsFiles.ts';
 import { ClientSession, type Http2Connections, Http2Request, Http2Response, resetStream } from './http2Connections.ts';
-import type { OpenRequests, OverloadManager } from './overloadManager.ts';
+import type { OverloadManager } from './overloadManager.ts';
 
 type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void;
 
@@ -44,7 +44,7 @@ export interface ServerLimits {
 
 export interface GatewayServerOptions extends ServerLimits {
   /** Null: nothing is proxied. */
-  readonly dataPlane: Pick<DataPlane, 'targetOf' | 'handle'> | null;
+  readonly dataPlane: Pick<DataPlane, 'paths' | 'handle'> | null;
   /** Null: there is no API; what is not proxied is 404. */
   readonly api: RequestHandler | null;
   /** Rejects hosts that are not the gateway's; null if callers are authenticated. */
@@ -59,11 +59,56 @@ export interface GatewayServerOptions extends ServerLimits {
   readonly http2Connections: Http2Connections;
 }
 
+/** Requests of clients that are without a complete response, of all listeners; a clean stop waits for them. */
+export class OpenRequests {
+  /**
+   * Places of open requests; null if one is free. A `Set` would rebuild its table over and over, and old tables
+   * that wait for collection keep all responses of their time: three times the work for the garbage collector.
+   */
+  readonly #places: (ServerResponse | null)[] = [];
+  readonly #free: number[] = [];
+  #draining = false;
+  #onIdle: (() => void) | null = null;
+
+  count = 0;
+
+  /** Notes a request at its begin; its end shows by the response. */
+  add(response: ServerResponse): void {
+    const place = this.#free.pop() ?? this.#places.length;
+    this.#places[place] = response;
+    this.count++;
+    if (this.#draining) response.shouldKeepAlive = false;
+    response.on('close', () => {
+      this.#places[place] = null;
+      this.#free.push(place);
+      this.count--;
+      if (this.count === 0) this.#onIdle?.();
+    });
+  }
+
+  /** From now on responses end their connection (`Connection: close`), so that clients go elsewhere. */
+  drain(): void {
+    this.#draining = true;
+    for (const response of this.#places) if (response?.headersSent === false) response.shouldKeepAlive = false;
+  }
+
+  idle(timeoutMs: number): Promise<boolean> {
+    if (this.count === 0) return Promise.resolve(true);
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    const timer = setTimeout(() => resolve(false), timeoutMs);
+    this.#onIdle = () => resolve(true);
+    return promise.finally(() => {
+      clearTimeout(timer);
+      this.#onIdle = null;
+    });
+  }
+}
+
 /** Leads requests to data plane or API; proxied paths come first where both share an address. */
 function requestHandler(options: GatewayServerOptions): RequestHandler {
   const { dataPlane, api, origins, openRequests, hostCheck, overload } = options;
   return (request, response) => {
-    if (hasEnded(request.socket)) {
+    if (endedConnections.has(request.socket)) {
       // Nothing more is read from it.
       request.socket.pause();
       return;
@@ -82,7 +127,7 @@ function requestHandler(options: GatewayServerOptions): RequestHandler {
       rejectUnread(request, response, unknownHost.status, 'application/json; charset=utf-8', body);
       return;
     }
-    const target = dataPlane?.targetOf(request.url ?? '') ?? null;
+    const target = dataPlane?.paths.read(request.method ?? '', request.url ?? '') ?? null;
     const isProxied = target !== null;
     const side = origins === null ? null : origins.sideOf(request);
     const isServed = isProxied

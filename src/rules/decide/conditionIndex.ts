@@ -183,8 +183,8 @@ export function textReader(source: string): ReadText {
   if (!source.startsWith(HEADER)) return texts[source] ?? (() => null);
   const name = source.slice(HEADER.length);
   return (request) => {
-    if (request.fields !== undefined) return request.fields.get(name)?.[0];
-    return request.header === undefined ? firstHeader(request.headers, name) : request.header(name);
+    if (request.fields) return request.fields.get(name)?.[0];
+    return request.header ? request.header(name) : firstHeader(request.headers, name);
   };
 }
 

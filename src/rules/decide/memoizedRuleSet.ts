@@ -38,7 +38,7 @@ export class MemoizedRuleSet extends CompiledRuleSet {
   override decide(request: RuleRequest): RuleDecision {
     // Other requests are rare, and deny rules are skipped for them.
     if (!request.isSubmission) return super.decide(request);
-    const candidates = this.candidates(request);
+    const candidates = this.index.candidates(request);
     const decider = this.deciderOf(request);
     const key = keyOf(request, this.#questionOf(candidates), decider);
     const remembered = key === null ? undefined : this.#decisions.get(key);

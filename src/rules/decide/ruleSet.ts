@@ -109,7 +109,7 @@ export class CompiledRuleSet implements RuleSet {
   readonly version: string;
   readonly #rules: readonly CompiledRule[];
   readonly #options: RuleSetOptions;
-  readonly #index: ConditionIndex;
+  protected readonly index: ConditionIndex;
   /** Stages and tenants of the rules; null: all are in the first stage. */
   readonly #places: readonly RulePlace[] | null;
   readonly #sourceOf: ReturnType<typeof textReader>;
@@ -130,7 +130,7 @@ export class CompiledRuleSet implements RuleSet {
     this.headers = [...headers].sort();
     // Thousands of rules take a while to index, and most changes are of what rules do, not of when.
     const isSameIndex = last !== null && areAlike(rules, last.#rules, haveSameKeys);
-    this.#index = isSameIndex ? last.#index : new ConditionIndex(rules);
+    this.index = isSameIndex ? last.index : new ConditionIndex(rules);
     const { rights, names } = options;
     const isPlain = rights === null && rules.every(({ definition }) => definition.stage === 'First');
     const placeOf = ({ definition }: CompiledRule) => ({
@@ -143,7 +143,9 @@ export class CompiledRuleSet implements RuleSet {
   }
 
   decide(request: RuleRequest): RuleDecision {
-    return this.ask(request, this.candidates(request), this.deciderOf(request)).decision;
+    const marked = this.index.candidates(request);
+    if (this.#unasked !== null && !this.needsSender && !marked.some(Boolean)) return this.#unasked.decision;
+    return this.ask(request, marked, this.deciderOf(request)).decision;
   }
 
   conditions(): readonly RuleCondition[] {
@@ -152,11 +154,6 @@ export class CompiledRuleSet implements RuleSet {
       origin,
       condition: condition.text,
     }));
-  }
-
-  /** Marks rules to evaluate like `ConditionIndex.candidates`: valid until the next call. */
-  candidates(request: RuleRequest): Uint32Array {
-    return this.#index.candidates(request);
   }
 
   /** Sources that the marked rules read; null if unknown for one of them. */
