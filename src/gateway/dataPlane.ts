@@ -170,7 +170,7 @@ function composeShared(dependencies: DataPlaneDependencies, options: DataPlaneOp
     addsLines: handshakeCookies !== null || settings.explainHeader || settings.includeClusterHostInResponse,
     chooser: new ClusterChooser(settings, random, () => clock.monotonic(), names, hasCapacity),
     router: new GroupRouter(names, defaultRoutingGroup, externalRules, propagateErrors),
-    metrics: new DataPlaneMetrics(registry, table, upstreams),
+    metrics: new DataPlaneMetrics(registry, table, upstreams, clock),
     refusalIds,
     headers: new RequestHeaders({
       names,

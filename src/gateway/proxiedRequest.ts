@@ -7,7 +7,7 @@ import type { GroupDecision } from '../routing/groupRouter.ts';
 import { type Refusal, toRefusal } from '../routing/refusal.ts';
 import type { ClusterEntry } from '../routing/routingTable.ts';
 import type { ProxiedTarget } from '../routing/statementProtocol.ts';
-import { type ChoiceStep, explainNoCluster, type StoredChoice, toStoredChoice } from '../routing/storedDecision.ts';
+import { type ChoiceStep, explainNoCluster, type StoredChoice } from '../routing/storedDecision.ts';
 import type { RuleRequest } from '../rules/decision.ts';
 import type { QueryProperties } from '../sql/queryProperties.ts';
 import type { BodyStart } from './bodies/requestBodies.ts';
@@ -187,12 +187,11 @@ export function chooseTarget(
   hasCapacity?: HasCapacity,
 ): Target | NoTarget {
   const choice = chooser.choose(current, decision, request, excluded, login, hasCapacity);
-  const candidates = toStoredChoice(current, choice.eligible, choice.cluster, excluded, (group) =>
-    chooser.strategyOf(current, group),
-  );
+  const candidates = chooser.toStored(current, choice, excluded);
   if (choice.cluster !== null) {
     const { cluster, fallback, steps } = choice;
-    return { cluster, upstream: upstreams.get(cluster.proxyTo), fallback, steps, choice: candidates };
+    const upstream = upstreams.byProxyTo.get(cluster.proxyTo) ?? upstreams.get(cluster.proxyTo);
+    return { cluster, upstream, fallback, steps, choice: candidates };
   }
   const { pending } = choice;
   const refusal = toRefusal(pending ? 'pending' : 'no_cluster', explainNoCluster(decision, choice));
@@ -209,6 +208,10 @@ export interface OutgoingRequest {
   /** Path and query string as the client sent them. */
   readonly target: string;
   readonly headers: readonly string[];
+  /** The gateway's address as the client named it; null if forwarded headers are off. */
+  readonly view: ClientView | null;
+  /** True if each cluster gets the same request, without `requestTo`. */
+  readonly isCommon: boolean;
   readonly body: Buffer | Readable | null;
   /** Milliseconds until the head of the response must be there (`routing.asyncTimeout`). */
   readonly headersTimeout: number;
@@ -226,45 +229,52 @@ export interface Destination {
  */
 export function outgoingRequest(
   parts: ExchangeParts,
-  { request, fields, method, rawTarget, forwardedUser, kind }: ProxiedRequest,
+  proxied: ProxiedRequest,
   decision: GroupDecision | null,
   body: OutgoingRequest['body'],
 ): OutgoingRequest {
   const { headers, settings, localAudiences } = parts;
+  const { request, fields, method, rawTarget, forwardedUser, kind } = proxied;
   const external = decision?.external;
   // The headers that the external rules service sets.
   const byRules = external !== undefined && 'headers' in external ? external.headers : null;
   const set = forwardedUser === undefined ? byRules : withUser(parts, forwardedUser, byRules);
-  const lines = headers.forCluster(request, kind === 'submission', set);
+  const { lines, view } = headers.forCluster(request, kind === 'submission', set);
   return {
     method,
     target: rawTarget,
     headers: localAudiences === null ? lines : withoutLocalToken(fields, lines, localAudiences),
+    view,
+    isCommon: isCommon(parts, proxied),
     body,
     headersTimeout: settings.asyncTimeout,
   };
 }
 
-/**
- * A request as one cluster gets it: with a token of the user, its key as a path prefix if its URLs need it, and the trace.
- * @param isSubmission true for a new query
- */
+/** Segments of spooled results need the key of their cluster. */
+function takesSpooled({ spooledEncoding, settings }: ExchangeParts, { kind, fields }: ProxiedRequest): boolean {
+  return kind === 'submission' && settings.forwardedHeadersEnabled && fields.has(spooledEncoding);
+}
+
+function isCommon(parts: ExchangeParts, proxied: ProxiedRequest): boolean {
+  if (proxied.trace !== null || proxied.clusterKey !== null || takesSpooled(parts, proxied)) return false;
+  return proxied.certificateUser === null || parts.identities === null;
+}
+
+/** A request as one cluster gets it: with a token of the user, its key as a path prefix if its URLs need it, and the trace. */
 export function requestTo(
-  { spooledEncoding, identities, keys, settings }: ExchangeParts,
+  parts: ExchangeParts,
   cluster: Destination,
   outgoing: OutgoingRequest,
-  { fields, trace, certificateUser, clusterKey }: ProxiedRequest,
-  isSubmission: boolean,
+  proxied: ProxiedRequest,
 ): OutgoingRequest {
+  const { identities, keys, settings } = parts;
+  const { trace, certificateUser, clusterKey } = proxied;
   const { name, proxyTo } = cluster;
-  const { forwardedHeadersEnabled } = settings;
-  // Segments of spooled results need the key of their cluster.
-  const takesSpooled = isSubmission && forwardedHeadersEnabled && fields.has(spooledEncoding);
   const isNamed = certificateUser !== null && identities !== null;
-  if (!isNamed && trace === null && !takesSpooled && clusterKey === null) return outgoing;
   let headers = isNamed ? identities.named(outgoing.headers, certificateUser, cluster) : outgoing.headers;
-  const isKeyed = clusterKey !== null || (takesSpooled && keys.isOneOfSeveral(name));
-  if (isKeyed && name !== '' && forwardedHeadersEnabled) headers = keys.withPrefix(headers, name);
+  const isKeyed = clusterKey !== null || (takesSpooled(parts, proxied) && keys.isOneOfSeveral(name));
+  if (isKeyed && name !== '' && settings.forwardedHeadersEnabled) headers = keys.withPrefix(headers, name);
   if (trace !== null) headers = [...headers, ...trace.toCluster(name, proxyTo)];
   return { ...outgoing, headers };
 }

@@ -14,11 +14,7 @@ export function headerFields(headers: RawHeaders): HeaderFields {
   return fields;
 }
 
-/**
- * True if a header line has the given name, ignoring case (RFC 9110 §5.1). Compares lengths first, and creates no
- * lower-case text.
- * @param key name in lower case
- */
+/** True if a header line has the given name, ignoring case (RFC 9110 §5.1). @param key name in lower case */
 export function isHeader(name: string, key: string): boolean {
   if (name.length !== key.length) return false;
   for (let index = name.length - 1; index >= 0; index -= 1) {

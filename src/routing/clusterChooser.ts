@@ -7,7 +7,14 @@ import type { GroupPolicy, RequestKey } from './admissionPolicy.ts';
 import type { GroupDecision } from './groupRouter.ts';
 import { type ClusterLoad, type CountedSubmission, LocalLoad } from './localLoad.ts';
 import type { ClusterEntry, RoutingTable } from './routingTable.ts';
-import { type ChoiceStep, reasonOf, stepsTo } from './storedDecision.ts';
+import {
+  type ChoiceStep,
+  MAX_CANDIDATES,
+  reasonOf,
+  type StoredChoice,
+  stepsTo,
+  storedCandidates,
+} from './storedDecision.ts';
 
 /**
  * Picks the same cluster for the same text, on every replica and in any order of the candidates; only texts of a
@@ -189,6 +196,8 @@ export class ClusterChooser {
   readonly #strategies: Readonly<Record<StrategyName, Strategy>>;
   readonly #hasCapacity: HasCapacity;
   readonly #random: Random;
+  /** Texts of candidates by table and group: the same for thousands of queries. */
+  readonly #texts = new WeakMap<RoutingTable, Map<string, string>>();
 
   /**
    * @param monotonic milliseconds that never go back
@@ -235,6 +244,28 @@ export class ClusterChooser {
   strategyOf({ admission }: RoutingTable, group: string): StrategyName {
     const { strategy, groupStrategies } = this.#settings;
     return admission.groups.get(group)?.strategy ?? groupStrategies.get(group) ?? strategy;
+  }
+
+  /** Returns the current candidates of a query for storage. */
+  toStored(
+    table: RoutingTable,
+    { eligible, cluster }: ClusterChoice,
+    excluded: ReadonlyMap<string, string> | null,
+  ): StoredChoice {
+    const { as, group, candidates, passed } = eligible;
+    const members = as === 'group' ? (table.groups.get(group) ?? noClusters) : noClusters;
+    const picker = as === 'pinned' ? 'rule' : candidates.length === 1 ? 'only' : this.strategyOf(table, group);
+    const strategy = cluster === null ? null : picker;
+    // Full clusters differ between queries.
+    let isCommon = strategy !== null && as === 'group' && passed.length === 0 && excluded === null;
+    if (members.length > MAX_CANDIDATES) isCommon = false;
+    for (const { maxRunningQueries } of members) isCommon &&= maxRunningQueries === undefined;
+    const texts = this.#texts.get(table) ?? new Map<string, string>();
+    this.#texts.set(table, texts);
+    const text =
+      (isCommon ? texts.get(group) : undefined) ?? JSON.stringify(storedCandidates(table, eligible, cluster, excluded));
+    if (isCommon) texts.set(group, text);
+    return { strategy, candidates: text };
   }
 
   /** Counts a query that is sent to a cluster; null if its group's strategy does not use load. */

@@ -67,11 +67,6 @@ export class GroupRouter {
     this.#propagateErrors = propagateErrors;
   }
 
-  /** True if user and query of requests must be analyzed for the decision. */
-  needsAnalysis({ rules }: RoutingTable): boolean {
-    return rules?.needsAnalysis === true || this.#external?.needsAnalysis === true;
-  }
-
   /** Decides about a request: synchronously, unless the rules service is called. */
   decide(request: RuleRequest, { rules }: RoutingTable, notes: StepNotes | null = null): Routed | Promise<Routed> {
     if (rules === null) return this.#route(request, null, notes);
@@ -107,7 +102,7 @@ export class GroupRouter {
       };
     }
     // Rules replace the header, unless they could not be loaded (docs/rules.md#when-something-is-wrong).
-    return useHeader ? this.#byHeader(request, trace) : this.#byDefault(trace);
+    return useHeader ? this.#byHeader(request, trace) : byGroup('default', this.#defaultGroup, trace);
   }
 
   #byService(request: RuleRequest, external: ExternalResponse, trace: DecisionTrace): Routed {
@@ -116,24 +111,20 @@ export class GroupRouter {
     }
     if (external.outcome !== 'errors') return this.#byHeader(request, trace, external);
     const { errors } = external;
-    if (errors.length === 0 || !this.#propagateErrors) return this.#byDefault(trace, external);
+    if (errors.length === 0 || !this.#propagateErrors) return byGroup('default', this.#defaultGroup, trace, external);
     const message = `The external rules service refused the request: ${errors.join('; ')}`;
     return {
       refusal: { reason: 'external_errors', message, queryId: null, list: errors },
       rule: null,
       undecided: { decidedBy: 'external', trace, external },
-      otherwise: () => this.#byDefault(trace, external),
+      otherwise: () => byGroup('default', this.#defaultGroup, trace, external),
     };
   }
 
   #byHeader({ headers }: RuleRequest, trace: DecisionTrace, external?: ExternalResponse): Routed {
     const group = firstHeader(headers, this.#headerKey);
-    if (group === undefined || group === '') return this.#byDefault(trace, external);
+    if (group === undefined || group === '') return byGroup('default', this.#defaultGroup, trace, external);
     return byGroup('header', group, trace, external);
-  }
-
-  #byDefault(trace: DecisionTrace, external?: ExternalResponse): Routed {
-    return byGroup('default', this.#defaultGroup, trace, external);
   }
 }
 

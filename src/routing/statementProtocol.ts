@@ -14,7 +14,6 @@ const fixedPrefixes: readonly (readonly [prefix: string, kind: PathKind])[] = [
   ['/oauth2', 'other'],
 ];
 
-/** Kind of a proxied request, for metrics and traces. */
 export type RequestKind = 'submission' | 'follow_up' | 'query' | 'ui' | 'other';
 
 /** A proxied request as its method and its URL show it. */
@@ -28,7 +27,6 @@ export interface ProxiedTarget {
   readonly statementPath: boolean;
   /** The query that it is about; null for none, and for a POST. */
   readonly queryId: string | null;
-  /** True if the gateway assigned that id while the query was queued. */
   readonly isOfQueue: boolean;
   readonly hasDotSegments: boolean;
 }
@@ -60,17 +58,19 @@ export class ProxiedPaths {
 
   /** Reads a request target; null if it is not proxied: all others are the API's. */
   read(method: string, rawUrl: string): ProxiedTarget | null {
-    const whole = splitTarget(rawUrl);
-    if (whole === null) return null;
-    const prefixed = splitClusterKey(whole);
-    const { path, query } = prefixed?.target ?? whole;
+    const target = splitTarget(rawUrl);
+    if (target === null) return null;
+    let { path } = target;
+    const { query } = target;
+    const clusterKey = keyForm.exec(path)?.[1] ?? null;
+    if (clusterKey !== null) path = path.slice(clusterKey.length + 1);
     const pathKind = this.kindOf(path);
     if (pathKind === null) return null;
-    const isSubmission = prefixed === null && method === 'POST' && this.isSubmissionPath(path);
+    const isSubmission = clusterKey === null && method === 'POST' && this.isSubmissionPath(path);
     const queryId = method === 'POST' ? null : recognizeQueryId(this, pathKind, path, query);
     return {
       target: { path, query },
-      clusterKey: prefixed?.key ?? null,
+      clusterKey,
       pathKind,
       kind: isSubmission ? 'submission' : pathKind === 'statement' ? 'follow_up' : pathKind,
       statementPath: isSubmission || (pathKind === 'statement' && this.statementPathOf(path) !== null),
@@ -163,9 +163,8 @@ export function hasDotSegments(path: string): boolean {
 
 /** `k` and this many hexadecimal digits. */
 const DIGITS = 16;
-const SEGMENT_END = DIGITS + 2;
 export const CLUSTER_KEY_FORM = `k[0-9a-f]{${DIGITS}}`;
-const keyForm = new RegExp(`^${CLUSTER_KEY_FORM}$`);
+const keyForm = new RegExp(`^/(${CLUSTER_KEY_FORM})/`);
 
 /**
  * Opaque key of a cluster: in URLs of spooled results and in cookies of the OAuth2 handshake. A hash of the
@@ -176,22 +175,8 @@ export function clusterKey(name: string): string {
   return `k${createHash('sha256').update(`cluster ${name}`).digest('hex').slice(0, DIGITS)}`;
 }
 
-/** A request target whose path begins with a cluster's key. */
-export interface PrefixedTarget {
-  readonly key: string;
-  readonly target: RequestTarget;
-}
-
-/** Splits a target into the key and the rest; null if its first segment does not have the form of a key. */
-export function splitClusterKey(target: RequestTarget): PrefixedTarget | null {
-  const { path, query } = target;
-  // "k" and the slash after the segment: other paths cost at most two comparisons.
-  if (path.charCodeAt(1) !== 107 || path.charCodeAt(SEGMENT_END) !== 47) return null;
-  const key = path.slice(1, SEGMENT_END);
-  return keyForm.test(key) ? { key, target: { path: path.slice(SEGMENT_END), query } } : null;
-}
-
-const plausible = /^[A-Za-z0-9_.-]{1,256}$/;
+/** Ids that justify a database query. */
+export const PLAUSIBLE_ID = /^[A-Za-z0-9_.-]{1,256}$/;
 
 const inQuery = /(?:%2F|query_?id=|^)(\d+_\d+_\d+_\w+)/gi;
 const inUiPath = /\/(\d+_\d+_\d+_\w+)/g;
@@ -201,31 +186,16 @@ export const QUEUE_SUFFIX = 'queue';
 
 /** True if the gateway assigned the id to a query while it was queued (docs/protocol.md#queries-that-wait). */
 export function isQueuedId(id: string): boolean {
-  return id.endsWith(`_${QUEUE_SUFFIX}`) && coordinatorSuffix(id) === QUEUE_SUFFIX;
+  return coordinatorSuffix(id) === QUEUE_SUFFIX;
 }
 
-/** True if the form of an id justifies a database query. */
-export function isPlausible(id: string): boolean {
-  return plausible.test(id);
-}
+/** Ids of coordinators: date, time, counter and five letters or digits. */
+export const COORDINATOR_ID = /^\d{8}_\d{6}_\d{1,18}_[a-z\d]{5}$/;
+export const SUFFIX_LENGTH = 5;
 
-/**
- * The five characters at the end of a coordinator's ids (docs/protocol.md#form); null for ids of another form than
- * date, time, counter and five lower-case letters or digits: `20261121_015745_00000_kvhrm`. Runs for every follow-up:
- * compares characters instead of matching an expression.
- */
+/** The five characters at the end of a coordinator's ids (docs/protocol.md#form); null for ids of another form. */
 export function coordinatorSuffix(id: string): string | null {
-  const { length } = id;
-  if (length < 23 || length > 40) return null;
-  for (let index = 0; index < length; index++) {
-    const code = id.charCodeAt(index);
-    if (index === 8 || index === 15 || index === length - 6) {
-      if (code !== 95) return null;
-    } else if (code < 48 || code > 57) {
-      if (index < length - 5 || code < 97 || code > 122) return null;
-    }
-  }
-  return id.slice(length - 5);
+  return COORDINATOR_ID.test(id) ? id.slice(-SUFFIX_LENGTH) : null;
 }
 
 /** Start of a query from its id (`20261121_015745_00000_kvhrm`, UTC), milliseconds since 1970; null for other ids. */

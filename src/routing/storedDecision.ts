@@ -30,47 +30,6 @@ const reasonsOfChoice: Readonly<Record<ClusterPicker, string>> = {
   only: 'the only one that could take it',
 };
 
-/** Texts of candidates shared by all queries, by table and group: the same for thousands of queries. */
-const textsByTable = new WeakMap<RoutingTable, Map<string, string>>();
-
-/**
- * Returns the current candidates of a query for storage.
- * @param picked null if no cluster was eligible
- * @param excluded clusters that already failed it; null for none
- */
-export function toStoredChoice(
-  table: RoutingTable,
-  eligible: EligibleClusters,
-  picked: ClusterEntry | null,
-  excluded: ReadonlyMap<string, string> | null,
-  strategyOf: (group: string) => StrategyName,
-): StoredChoice {
-  const { as, group } = eligible;
-  const members = as === 'group' ? (table.groups.get(group) ?? []) : [];
-  // Full clusters differ between queries.
-  const isCommon =
-    picked !== null &&
-    as === 'group' &&
-    eligible.passed.length === 0 &&
-    excluded === null &&
-    members.length <= MAX_CANDIDATES &&
-    members.every(({ maxRunningQueries }) => maxRunningQueries === undefined);
-  const isOnly = eligible.candidates.length === 1;
-  const strategy = picked === null ? null : as === 'pinned' ? 'rule' : isOnly ? 'only' : strategyOf(group);
-  if (!isCommon) return { strategy, candidates: JSON.stringify(storedCandidates(table, eligible, picked, excluded)) };
-  let texts = textsByTable.get(table);
-  if (texts === undefined) {
-    texts = new Map();
-    textsByTable.set(table, texts);
-  }
-  let text = texts.get(group);
-  if (text === undefined) {
-    text = JSON.stringify(storedCandidates(table, eligible, picked, excluded));
-    texts.set(group, text);
-  }
-  return { strategy, candidates: text };
-}
-
 /** Restores stored candidates. @param chosen cluster that received the query; empty for none */
 export function readCandidates(
   stored: readonly StoredCandidate[],
@@ -92,7 +51,7 @@ export function readCandidates(
 }
 
 /** The chosen cluster, other eligible ones, then the other clusters of the examined groups. */
-function storedCandidates(
+export function storedCandidates(
   table: RoutingTable,
   { as, group, candidates, passed }: EligibleClusters,
   picked: ClusterEntry | null,

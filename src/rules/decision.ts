@@ -10,7 +10,7 @@ export interface RuleRequest {
   readonly query: string | null;
   /** All header lines in order: names as sent and values in turn. */
   readonly headers: RawHeaders;
-  /** The same by name, if they were read before. */
+  /** By name, if read before. */
   readonly fields?: HeaderFields;
   readonly scheme: 'http' | 'https';
   /** Host the client named, without port. */

@@ -199,7 +199,7 @@ export function requestAnalysis(
     const maxBodySize = Math.min(settings.maxBodySize, MAX_ANALYZED_LENGTH);
     // No character takes more than three bytes a UTF-16 unit.
     if (typeof body !== 'string' && body.length >= maxBodySize * 3) return nothing;
-    const text = bodyText(body, headerValues(headers, 'content-type').join(',') || null, request.utf8Body);
+    const text = bodyText(body, headerValues(headers, 'content-type').join(), request.utf8Body);
     if (text === null || text.length === 0 || text.length >= maxBodySize) return nothing;
     const v2 = settings.clientsUseV2Format ? v2Body(text) : null;
     if (v2 !== null) return analyze({ text: v2.query, catalog, schema, prepared: v2.preparedStatements });

@@ -163,8 +163,7 @@ export function openAdmission(
   });
   const maintaining = setInterval(() => {
     limits.refresh();
-    const isLeader = operator.leadership.fence !== null;
-    void counters.maintain(isLeader, (queryId, cluster) => limits.isLost(queryId, cluster));
+    void counters.maintain(operator.leadership.fence !== null, (queryId, cluster) => limits.isLost(queryId, cluster));
   }, MAINTENANCE_MS).unref();
   onClose(() => {
     clearInterval(maintaining);

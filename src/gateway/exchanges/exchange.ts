@@ -13,6 +13,7 @@ import {
   responseHeadTooLarge,
   writeClusterHead,
 } from './responses.ts';
+import type { ResponseWatch } from './responseWatch.ts';
 
 /** End of an exchange, for metrics and log; `cut`: the cluster's response broke off, and with it the client's. */
 export type ExchangeEnd = 'answered' | 'failed' | 'cut' | 'client_gone';
@@ -78,6 +79,10 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
   protected destination: Destination = nowhere;
   /** Connections to it; set by `send`. */
   protected upstream: Upstream | null = null;
+  /** Status of responses that are held without a call of `holds`; 0: of none. */
+  protected readonly heldStatus: number = 0;
+  /** Reads a response about a query as it comes; null for all others, and after its end. */
+  protected watch: ResponseWatch | null = null;
   /** Status of the cluster's response; 0 before. */
   protected status = 0;
   /** True if the client's body is larger than `server.maxBodySize`. */
@@ -215,12 +220,14 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     // Informational responses (103) are the connection's own.
     if (status < 200 || controller !== this.#controller || this.#isFinal) return;
     this.status = status;
-    this.upstream?.noteReachable(true);
-    if (this.proxied.statementPath && this.upstream !== null) {
-      if (status >= 500) this.#noteServerFailure(`status ${status}`);
-      else this.upstream.failuresInARow = 0;
+    const { upstream } = this;
+    if (upstream !== null) {
+      upstream.unreachableSince = null;
+      upstream.lastResponded = this.parts.clock.monotonic();
+      if (status >= 500 && this.proxied.statementPath) this.#noteServerFailure(`status ${status}`);
+      else if (this.proxied.statementPath) upstream.failuresInARow = 0;
     }
-    if (this.holds(status, headers)) {
+    if (status === this.heldStatus || this.holds(status, headers)) {
       this.#become('holding');
       this.#buffered = { status, headers, statusText, chunks: [], size: 0, isWhole: false, isDeciding: false };
     } else this.#writeHead(status, headers, statusText);
@@ -228,6 +235,7 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (controller !== this.#controller) return;
+    this.watch?.data(chunk);
     const buffered = this.#buffered;
     if (buffered === null) {
       this.#writer?.pass(chunk);
@@ -240,12 +248,13 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
 
   onResponseEnd(controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
     if (controller !== this.#controller) return;
-    this.#unload();
     const buffered = this.#buffered;
-    if (buffered === null) {
-      if (this.#writer?.end(trailers) === false) this.#cut();
-      return;
-    }
+    if (buffered === null && this.#writer?.end(trailers) === false) this.#cut();
+    const { watch } = this;
+    this.watch = null;
+    watch?.end();
+    this.#unload();
+    if (buffered === null) return;
     buffered.isWhole = true;
     if (!buffered.isDeciding) this.inspect(buffered);
   }
@@ -259,8 +268,9 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     const state = this.#state;
     const stage = state === 'connecting' || state === 'sent' ? state : 'responding';
     if (!isOwnFault(error)) {
-      if (stage === 'connecting') this.upstream?.noteReachable(false);
-      else if (stage === 'sent' && this.proxied.statementPath) this.#noteServerFailure(classify(error, true).reason);
+      if (stage === 'connecting' && this.upstream !== null) {
+        this.upstream.unreachableSince ??= this.parts.clock.monotonic();
+      } else if (stage === 'sent' && this.proxied.statementPath) this.#noteServerFailure(classify(error, true).reason);
     }
     if (this.response.headersSent) this.#cut();
     else {

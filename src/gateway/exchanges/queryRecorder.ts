@@ -224,19 +224,30 @@ export class QueryRecorder {
     this.#statements = new RecordedStatements(parts.names, (text, bytes) => parts.history.fitText(text, bytes));
   }
 
-  /** Adds a query to the history, where that is wanted. */
+  /** Follows a query that a cluster accepted. */
+  begin(queryId: string, proxied: ProxiedRequest, submission: Submission, route: SubmissionRoute): QueryFacts {
+    const facts = this.factsOf(proxied, submission, route);
+    this.#parts.outcomes.begin(queryId, facts);
+    return facts;
+  }
+
+  /**
+   * Adds a query to the history, where that is wanted.
+   * @param facts result of `begin`
+   */
   record(
     queryId: string,
     cluster: ClusterEntry,
     proxied: ProxiedRequest,
     submission: Submission,
     route: SubmissionRoute,
+    facts: QueryFacts,
   ): void {
     const { body, queuedAs } = submission;
     const { history, clock, settings } = this.#parts;
     if (!settings.historyEnabled) return;
     history.add({
-      ...this.factsOf(proxied, submission, route),
+      ...facts,
       queryId,
       queryText: body.text,
       backendUrl: cluster.proxyTo,

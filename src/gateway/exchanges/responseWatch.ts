@@ -1,6 +1,7 @@
 import { brotliDecompressSync, gunzipSync, inflateSync, constants as zlib, zstdDecompressSync } from 'node:zlib';
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import type { Clock } from '../../model/clock.ts';
+import { PLAUSIBLE_ID } from '../../routing/statementProtocol.ts';
 import type { ClientView } from '../headers/requestHeaders.ts';
 import { FinalPageReader } from '../outcomes/finalPage.ts';
 import type { QueryOutcomes } from '../outcomes/queryOutcomes.ts';
@@ -8,7 +9,7 @@ import type { RunningQueries } from '../ownership/runningQueries.ts';
 import type { BufferedResponse } from './exchange.ts';
 
 /** A response to a submission holds its id within this many bytes. */
-export const MAX_BUFFERED_BYTES = 65_536;
+const MAX_BUFFERED_BYTES = 65_536;
 
 /** Query id found in the first bytes of a response. */
 export type IdSearch = { readonly id: string } | 'absent' | 'incomplete';
@@ -142,11 +143,6 @@ const ROWS_BYTES = 32;
 /** Columns named `data` that are passed over. */
 const MAX_TRIES = 16;
 
-/** True if the head of a response states that its client will ask again. */
-export function namesNext(head: string): boolean {
-  return head.includes(NEXT) || PRETTY_NEXT.test(head);
-}
-
 /** Receives the progress and end of queries from responses. */
 export interface ResponseNotes {
   readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
@@ -160,14 +156,14 @@ export class ResponseWatch {
   readonly #cluster: string;
   readonly #method: string;
   readonly #onNext: (() => void) | null;
-  #encoding = '';
+  readonly #encoding: string;
   /** Kept until it is decided: copies, as buffers are lent for reads. */
   #head: Buffer[] = [];
   /** Bytes of the response so far. */
   #size = 0;
   #state: 'undecided' | 'continues' | 'last' | 'silent' = 'undecided';
   /** True if rows are looked for: no one saw some of the query before. */
-  #seeksRows = false;
+  #seeksRows: boolean;
   #hasRows = false;
   /** Reads the last page; null for all others. */
   #reader: FinalPageReader | null = null;
@@ -178,6 +174,7 @@ export class ResponseWatch {
     queryId: string,
     cluster: string,
     method: string,
+    { status, headers }: Pick<BufferedResponse, 'status' | 'headers'>,
     onNext: (() => void) | null = null,
   ) {
     this.#notes = notes;
@@ -185,6 +182,23 @@ export class ResponseWatch {
     this.#queryId = queryId;
     this.#cluster = cluster;
     this.#method = method;
+    this.#encoding = encodingOf(headers);
+    this.#seeksRows = status === 200 && (method === 'POST' || notes.outcomes.awaitsRows(queryId));
+    if (status !== 200 || (method !== 'GET' && method !== 'POST')) this.#decideByStatus(status);
+  }
+
+  /** Reads the start of a response; false, with nothing read, if it does not state that the client will ask again. */
+  readStart(text: string, response: BufferedResponse): boolean {
+    if (!text.includes(NEXT) && !PRETTY_NEXT.test(text)) return false;
+    this.#state = 'continues';
+    this.readAll(response);
+    this.noteNext();
+    return true;
+  }
+
+  readAll({ chunks, isWhole }: BufferedResponse): void {
+    for (const chunk of chunks) this.data(chunk);
+    if (isWhole) this.end();
   }
 
   /** The start of the response has been read: its client will ask again. */
@@ -197,18 +211,6 @@ export class ResponseWatch {
   /** Nothing more of it comes: a query whose head is not whole may continue. */
   breakOff(): void {
     if (this.#state === 'undecided') this.noteNext();
-  }
-
-  begin(status: number, headers: IncomingHttpHeaders): void {
-    const encoding = headers['content-encoding'];
-    this.#encoding = typeof encoding === 'string' && encoding !== 'identity' ? encoding : '';
-    this.#head = [];
-    this.#size = 0;
-    this.#reader = null;
-    this.#state = 'undecided';
-    this.#hasRows = false;
-    this.#seeksRows = status === 200 && this.#notes.outcomes.awaitsRows(this.#queryId);
-    if (status !== 200 || (this.#method !== 'GET' && this.#method !== 'POST')) this.#decideByStatus(status);
   }
 
   data(chunk: Buffer): void {
@@ -348,24 +350,20 @@ export class ForwardedCheck {
     this.#report = report;
   }
 
-  /** True if the next response of the cluster should be checked. */
-  due(proxyTo: string): boolean {
-    const observation = this.#observations.get(proxyTo);
-    if (observation === undefined) return true;
-    return this.#clock.monotonic() - observation.at > (observation.honoured ? RECHECK_AFTER_MS : RECHECK_BAD_AFTER_MS);
-  }
-
   /** Records a response 406 to a submission. */
   noteRejection(cluster: string, proxyTo: string): void {
     this.#note(cluster, proxyTo, false, `The cluster answers 406 to forwarded headers; ${fix}.`);
   }
 
   /**
-   * Checks the response's nextUri.
+   * Checks the response's nextUri, if it is time for it.
    * @param text start of the response
    * @param view the gateway's address as the client named it
    */
   noteResponse(cluster: string, proxyTo: string, text: string, view: ClientView): void {
+    const last = this.#observations.get(proxyTo);
+    const interval = last?.honoured === false ? RECHECK_BAD_AFTER_MS : RECHECK_AFTER_MS;
+    if (last !== undefined && this.#clock.monotonic() - last.at <= interval) return;
     const uri = nextUri.exec(text)?.[1];
     if (uri === undefined || !URL.canParse(uri)) return;
     const url = new URL(uri);
@@ -396,13 +394,27 @@ export class ForwardedCheck {
 
 const fix = "set http-server.process-forwarded=true in the engine's configuration";
 
-/** The start of a buffered response as latin1; null if it cannot be decoded, or is no page of a query. */
-export function startText({ chunks, headers }: BufferedResponse, encoding: string): string | null {
+function encodingOf({ 'content-encoding': encoding }: IncomingHttpHeaders): string {
+  return typeof encoding === 'string' && encoding !== 'identity' ? encoding : '';
+}
+
+/**
+ * Finds the id of the query in the response to its submission, with the start of the response as latin1. `absent`: it cannot
+ * be decoded, is no page of a query, or has an id that a follow-up could not name.
+ */
+export function readId(
+  response: BufferedResponse,
+): (Exclude<IdSearch, string> & { readonly text: string }) | 'absent' | null {
+  const { chunks, headers, isWhole, size } = response;
+  const encoding = encodingOf(headers);
   let bytes = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
   if (encoding !== '') {
     const decoded = decodeStart(bytes, encoding);
-    if (decoded === null) return null;
+    if (decoded === null) return 'absent';
     bytes = decoded;
-  } else if (headers['content-type'] === undefined && bytes[0] !== 0x7b) return null;
-  return bytes.toString('latin1', 0, MAX_BUFFERED_BYTES);
+  } else if (headers['content-type'] === undefined && bytes[0] !== 0x7b) return 'absent';
+  const text = bytes.toString('latin1', 0, MAX_BUFFERED_BYTES);
+  const match = findId(text);
+  if (match === 'incomplete' && !isWhole && size < MAX_BUFFERED_BYTES) return null;
+  return typeof match !== 'string' && PLAUSIBLE_ID.test(match.id) ? { id: match.id, text } : 'absent';
 }

@@ -302,8 +302,8 @@ export class RefusalIds {
   }
 }
 
-/** Responses that the gateway gives itself, and the note of each request's end. */
-export type GatewayResponses = Pick<OwnResponses, 'reject' | 'failure' | 'noteEnd'>;
+/** Responses that the gateway gives itself. */
+export type GatewayResponses = Pick<OwnResponses, 'reject' | 'failure'>;
 
 const PLAIN_TEXT = ['content-type', 'text/plain; charset=utf-8'] as const;
 
@@ -353,23 +353,8 @@ export class OwnResponses {
   /** Responds, and counts a request that ends without an exchange; those with one are counted by it. */
   send(proxied: ProxiedRequest, status: number, headers: readonly string[], body: string): void {
     const { response } = proxied;
-    response.once('close', () => this.noteEnd(proxied, response.statusCode, 0, null));
+    response.once('close', () => this.#parts.metrics.noteEnd(proxied, response.statusCode, 0, null));
     respond(response, status, headers, body);
-  }
-
-  /**
-   * Notes the end of a request for metrics and trace; only the first time counts.
-   * @param status of the client's response; 0 when the client went away
-   * @param clusterStatus of the cluster's response; 0 for none
-   * @param cluster registry name of the cluster that responded; null for none
-   */
-  noteEnd(proxied: ProxiedRequest, status: number, clusterStatus: number, cluster: string | null): void {
-    if (proxied.ended) return;
-    proxied.ended = true;
-    proxied.trace?.end(status, clusterStatus);
-    const { clock, metrics } = this.#parts;
-    const seconds = (clock.monotonic() - proxied.startedAt) / 1000;
-    metrics.request(proxied.kind, proxied.method, status, seconds, cluster);
   }
 
   /** Serves a request; an error is a defect: logged, and responded 500. Never rejects. */

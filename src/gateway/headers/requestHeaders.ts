@@ -242,7 +242,11 @@ export class RequestHeaders {
    * @param identity true to request a response without Content-Encoding, so that the query id can be read from it
    * @param extra headers set by rules: they replace headers of the same name, in any letter case; or null
    */
-  forCluster(request: IncomingMessage, identity: boolean, extra: Readonly<Record<string, string>> | null): string[] {
+  forCluster(
+    request: IncomingMessage,
+    identity: boolean,
+    extra: Readonly<Record<string, string>> | null,
+  ): { readonly lines: string[]; readonly view: ClientView | null } {
     const raw = request.rawHeaders;
     const lines: string[] = [];
     const connection = this.#connection(request.socket);
@@ -290,14 +294,16 @@ export class RequestHeaders {
     }
     const forwarded = named === null ? lines : linesWithout(lines, named);
     forwarded.push('Via', `HTTP/${request.httpVersion} ${this.#receivedBy}`);
-    if (this.#options.forwardedHeadersEnabled) this.#pushForwarded(forwarded, request, connection, host, sawForwarded);
+    const view = this.#options.forwardedHeadersEnabled
+      ? this.#pushForwarded(forwarded, request, connection, host, sawForwarded)
+      : null;
     if (set !== null) {
       for (const [name, value] of set.values()) {
         const action = this.#actions.get(name) ?? this.#learn(name);
         for (const clusterName of typeof action === 'object' ? action : [name]) forwarded.push(clusterName, value);
       }
     }
-    return forwarded;
+    return { lines: forwarded, view };
   }
 
   /** Headers set by rules, by lower-case name under the configured product; the last of a name counts. */
@@ -320,22 +326,24 @@ export class RequestHeaders {
     connection: Connection,
     hostLine: string | undefined,
     sawForwarded: boolean,
-  ): void {
+  ): ClientView {
     const { peer } = connection;
     const incoming = sawForwarded && connection.trusted ? forwardedOf(request) : null;
-    const { scheme, address, host, port } =
+    const view =
       incoming === null
         ? this.#directView(request, connection, hostLine)
         : forwardedView(connection, request.socket, hostLine, incoming);
+    const { scheme, address, host, port } = view;
     const list = incoming?.for ?? '';
     const chain = incoming !== null && list === '' && address !== peer ? address : list;
     const addresses = chain === '' ? peer : `${chain}, ${peer}`;
     lines.push('X-Forwarded-For', addresses, 'X-Forwarded-Proto', scheme);
     lines.push('X-Forwarded-Host', host, 'X-Forwarded-Port', String(port));
-    if (incoming?.forwarded === undefined) return;
+    if (incoming?.forwarded === undefined) return view;
     const elements = addresses.split(',').map((each) => `for=${node(each.trim())}`);
     elements[0] += `;host="${host}:${port}";proto=${scheme}`;
     lines.push('Forwarded', elements.join(', '));
+    return view;
   }
 
   #connection(socket: Socket): Connection {
@@ -446,10 +454,8 @@ export interface ClientHeaders {
   readonly conflict: string | null;
 }
 
-/** A name of a header line under the configured product. */
 interface LineName {
   readonly own: string;
-  /** In lower case. */
   readonly key: string;
   /** Number of the prefix of a header of the engine protocol; -1 for all others. */
   readonly prefix: number;

@@ -1,8 +1,10 @@
 import { Counter, type CounterConfiguration, Gauge, Histogram, type Registry } from 'prom-client';
+import type { Clock } from '../../model/clock.ts';
 import type { RefusalReason } from '../../routing/refusal.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
 import type { RequestKind } from '../../routing/statementProtocol.ts';
 import type { LookupSource } from '../ownership/stickiness.ts';
+import type { ProxiedRequest } from '../proxiedRequest.ts';
 import type { ClusterErrorType, Upstreams } from '../upstreams/upstreams.ts';
 
 export interface Tally {
@@ -126,6 +128,7 @@ export class DataPlaneMetrics {
   readonly #requests: LocalCounter<'kind' | 'method' | 'status'>;
   readonly #duration: Histogram<'kind'>;
   readonly #clusterDurations: ClusterDurations;
+  readonly #clock: Clock;
   readonly #kinds = new Map<RequestKind, KindCounts>();
   /** Submissions, rejected ones among them. */
   readonly submissions: Tally;
@@ -135,8 +138,9 @@ export class DataPlaneMetrics {
   readonly #lookups: LocalCounter<'source'>;
   readonly #sources = new Map<LookupSource, Tally>();
 
-  constructor(registry: Registry, table: { readonly current: RoutingTable }, upstreams: Upstreams) {
+  constructor(registry: Registry, table: { readonly current: RoutingTable }, upstreams: Upstreams, clock: Clock) {
     const registers = [registry];
+    this.#clock = clock;
     this.#requests = new LocalCounter({
       name: 'engine_gateway_requests_total',
       help: 'Proxied requests by kind, method and class of the status answered (0xx: the client went away first).',
@@ -190,17 +194,24 @@ export class DataPlaneMetrics {
       collect: () => {
         inFlight.reset();
         for (const cluster of table.current.clusters.values()) {
-          inFlight.set({ cluster: cluster.name }, upstreams.peek(cluster.proxyTo)?.inFlight ?? 0);
+          inFlight.set({ cluster: cluster.name }, upstreams.byProxyTo.get(cluster.proxyTo)?.inFlight ?? 0);
         }
       },
     });
   }
 
   /**
-   * @param status response status; 0 if the client disconnected before
-   * @param cluster registry name of the responding cluster; null: the gateway itself, or no response
+   * Notes the end of a request for metrics and trace; only the first time counts.
+   * @param status of the client's response; 0 when the client went away
+   * @param clusterStatus of the cluster's response; 0 for none
+   * @param cluster registry name of the cluster that responded; null for none
    */
-  request(kind: RequestKind, method: string, status: number, seconds: number, cluster: string | null): void {
+  noteEnd(proxied: ProxiedRequest, status: number, clusterStatus: number, cluster: string | null): void {
+    if (proxied.ended) return;
+    proxied.ended = true;
+    proxied.trace?.end(status, clusterStatus);
+    const { kind, method } = proxied;
+    const seconds = (this.#clock.monotonic() - proxied.startedAt) / 1000;
     let counts = this.#kinds.get(kind);
     if (counts === undefined) {
       counts = { duration: this.#duration.labels(kind), requests: new Map() };

@@ -4,7 +4,7 @@ import type { Clock } from '../../model/clock.ts';
 import { growingTo } from '../../model/growingCache.ts';
 import { within } from '../../model/timeLimit.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
-import { coordinatorSuffix, QUEUE_SUFFIX } from '../../routing/statementProtocol.ts';
+import { COORDINATOR_ID, coordinatorSuffix, QUEUE_SUFFIX, SUFFIX_LENGTH } from '../../routing/statementProtocol.ts';
 import type { Store } from '../../store/store.ts';
 import type { Upstreams } from '../upstreams/upstreams.ts';
 import { mayHaveMoved, type OwnershipConflict, ownerOf, type QueryOwner } from './queryOwner.ts';
@@ -87,7 +87,7 @@ export class OwnerClaims {
    *   learn timeout (the owner is then stored later) and never rejects
    */
   learn(id: string, owner: QueryOwner): null | Promise<Claimed> {
-    const suffix = coordinatorSuffix(id);
+    const suffix = COORDINATOR_ID.test(id) ? id.slice(-SUFFIX_LENGTH) : null;
     const entry = suffix === null ? undefined : this.#owners.get(suffix);
     if (entry?.settled === true && entry.owner.proxyTo === owner.proxyTo && entry.owner.cluster === owner.cluster) {
       entry.isUsed = true;
@@ -361,7 +361,7 @@ export class KnownOwners {
 
   /** The owner of an id: that of its suffix, else one that an older row names for the whole id. */
   ofId(id: string): KnownOwner | undefined {
-    const suffix = coordinatorSuffix(id);
+    const suffix = COORDINATOR_ID.test(id) ? id.slice(-SUFFIX_LENGTH) : null;
     return (suffix === null ? undefined : this.#bySuffix.get(suffix)) ?? this.#byId.get(fullIdKey(id));
   }
 
@@ -420,11 +420,11 @@ export class KnownOwners {
  */
 export class OwnerPresence {
   readonly #table: { readonly current: RoutingTable };
-  readonly #upstreams: Pick<Upstreams, 'peek'>;
+  readonly #upstreams: Pick<Upstreams, 'byProxyTo'>;
   readonly #clock: Clock;
   readonly #lastAlive = new Map<string, number>();
 
-  constructor(table: { readonly current: RoutingTable }, upstreams: Pick<Upstreams, 'peek'>, clock: Clock) {
+  constructor(table: { readonly current: RoutingTable }, upstreams: Pick<Upstreams, 'byProxyTo'>, clock: Clock) {
     this.#table = table;
     this.#upstreams = upstreams;
     this.#clock = clock;
@@ -442,7 +442,7 @@ export class OwnerPresence {
     for (const { proxyTo, health } of this.#table.current.clusters.values()) {
       present.add(proxyTo);
       const isAlive =
-        health.status !== 'UNHEALTHY' && (this.#upstreams.peek(proxyTo)?.unreachableSince ?? null) === null;
+        health.status !== 'UNHEALTHY' && (this.#upstreams.byProxyTo.get(proxyTo)?.unreachableSince ?? null) === null;
       if (isAlive || !this.#lastAlive.has(proxyTo)) this.#lastAlive.set(proxyTo, now);
     }
     for (const proxyTo of this.#lastAlive.keys()) if (!present.has(proxyTo)) this.#lastAlive.delete(proxyTo);
@@ -451,7 +451,9 @@ export class OwnerPresence {
   /** Milliseconds since the last sign of life at a `proxyTo`; 0 for one that was never sampled. */
   silentFor(proxyTo: string): number {
     const now = this.#clock.monotonic();
-    return now - Math.max(this.#lastAlive.get(proxyTo) ?? now, this.#upstreams.peek(proxyTo)?.lastResponded ?? 0);
+    return (
+      now - Math.max(this.#lastAlive.get(proxyTo) ?? now, this.#upstreams.byProxyTo.get(proxyTo)?.lastResponded ?? 0)
+    );
   }
 }
 

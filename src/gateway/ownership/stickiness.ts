@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
 import { within } from '../../model/timeLimit.ts';
 import type { RoutingTable } from '../../routing/routingTable.ts';
-import { coordinatorSuffix, isPlausible } from '../../routing/statementProtocol.ts';
+import { coordinatorSuffix, PLAUSIBLE_ID } from '../../routing/statementProtocol.ts';
 import type { HistoryWriter, Store } from '../../store/store.ts';
 import type { Upstreams } from '../upstreams/upstreams.ts';
 import { fullIdKey, KnownOwners, OwnerClaims, OwnerPresence, ownerKey } from './ownerClaims.ts';
@@ -62,7 +62,7 @@ interface StickinessParts {
   readonly store: Pick<Store, 'coordinators' | 'queries' | 'history'>;
   readonly history: Pick<HistoryWriter, 'findBuffered'>;
   readonly table: { readonly current: RoutingTable };
-  readonly upstreams: Pick<Upstreams, 'peek'>;
+  readonly upstreams: Pick<Upstreams, 'byProxyTo'>;
   readonly logger: Logger;
   readonly clock: Clock;
 }
@@ -166,7 +166,7 @@ export class Stickiness {
 
   /** Looks an id up in the database. Never rejects. */
   find(id: string): Promise<Lookup> {
-    if (!isPlausible(id)) return Promise.resolve('unknown');
+    if (!PLAUSIBLE_ID.test(id)) return Promise.resolve('unknown');
     let running = this.#lookups.get(id);
     if (running === undefined) {
       running = this.#lookUp(id).finally(() => this.#lookups.delete(id));

@@ -31,6 +31,8 @@ export class Transactions {
   readonly #onChange: (queryId: string, transactionId: string | null) => void;
   readonly #startedKeys: readonly string[];
   readonly #clearKeys: readonly string[];
+  /** Headers of responses that begin or end a transaction. */
+  readonly responseKeys: readonly string[];
   readonly #owners = new LRUCache<string, QueryOwner>(growingTo(MAX_REMEMBERED));
   /** Transactions of statements by query id: follow-ups do not name them. */
   readonly #ofStatements = new LRUCache<string, string>(growingTo(MAX_REMEMBERED));
@@ -56,6 +58,7 @@ export class Transactions {
     this.#onChange = onChange;
     this.#startedKeys = names.responseKeys('Started-Transaction-Id');
     this.#clearKeys = names.responseKeys('Clear-Transaction-Id');
+    this.responseKeys = [...this.#startedKeys, ...this.#clearKeys];
     this.#misses = new LRUCache({ max: MAX_REMEMBERED, ttl: MISS_TTL, perf: { now: () => clock.monotonic() } });
   }
 

@@ -265,7 +265,6 @@ export function sendStored(
       resolve({ kind: 'lost', why: error.message });
       response.end();
     },
-    noteEnd: () => undefined,
   };
   response.on('close', () => {
     const { content } = response;

@@ -1,11 +1,10 @@
-import type { Dispatcher } from 'undici';
 import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import { parseHost } from '../../model/http.ts';
 import type { PickRequest } from '../../routing/clusterChooser.ts';
 import { backTo, type GroupDecision } from '../../routing/groupRouter.ts';
 import { type Refusal, toRefusal } from '../../routing/refusal.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
-import { coordinatorSuffix, isPlausible } from '../../routing/statementProtocol.ts';
+import { coordinatorSuffix, PLAUSIBLE_ID } from '../../routing/statementProtocol.ts';
 import type { ChoiceStep } from '../../routing/storedDecision.ts';
 import { noMemoryForBody } from '../bodies/requestBodies.ts';
 import type { DataPlaneParts, ExchangeParts } from '../dataPlane.ts';
@@ -147,7 +146,7 @@ export class ClusterRequests {
       this.#toOwner(proxied, id, remembered);
       return;
     }
-    const isMissed = !isPlausible(id) || stickiness.isMiss(id);
+    const isMissed = !PLAUSIBLE_ID.test(id) || stickiness.isMiss(id);
     if (isMissed || stickiness.claims.isDisowned(id)) {
       metrics.lookup('missed');
       responses.reject(proxied, isMissed ? unknownQuery(id) : disownedQuery(id));
@@ -193,14 +192,14 @@ export class ClusterRequests {
       redirectPage(this.#parts, proxied, ownerCluster(table.current, owner).name);
       return;
     }
-    const upstream = upstreams.get(owner.proxyTo);
+    const upstream = upstreams.byProxyTo.get(owner.proxyTo) ?? upstreams.get(owner.proxyTo);
     if (upstream === null) responses.reject(proxied, unknownQuery(queryId));
     else new FollowUpExchange(this.#parts, proxied, queryId, owner).start(upstream);
   }
 
   /** Decides where a request without a query goes, and sends it there. */
   async #other(proxied: ProxiedRequest): Promise<void> {
-    const { handshakes, router, analyzer, headers, table, responses } = this.#parts;
+    const { handshakes, router, analyzer, externalRules, headers, table, responses } = this.#parts;
     const { request, response, target, trace } = proxied;
     const handshake = handshakes?.read(target.path, () => request.headers.cookie) ?? null;
     const cluster = handshake?.cluster ?? null;
@@ -210,7 +209,8 @@ export class ClusterRequests {
       return;
     }
     const { current } = table;
-    const analysis = router.needsAnalysis(current) ? await analyzer.analyze(proxied, null) : null;
+    const needsAnalysis = current.rules?.needsAnalysis === true || externalRules?.needsAnalysis === true;
+    const analysis = needsAnalysis ? await analyzer.analyze(proxied, null) : null;
     const sender = analysis?.user ?? (current.rules?.needsSender === true ? await analyzer.user(proxied) : null);
     const ruleRequest = new ProxiedRuleRequest(proxied, analysis, sender, null, headers);
     const routed = await router.decide(ruleRequest, current, trace);
@@ -330,13 +330,14 @@ export abstract class ForwardExchange extends Exchange {
 
   /** Sends the request to an upstream, also after another one failed, unless too many wait there. */
   protected sendTo(upstream: Upstream): void {
-    if (upstream.overloaded) this.reject(overloaded(this.destination.name));
+    if (upstream.inFlight >= upstream.limit) this.reject(overloaded(this.destination.name));
     else this.send(upstream, this.outgoingNow());
   }
 
   /** The request as the cluster gets it. */
   protected outgoingNow(): OutgoingRequest {
-    return requestTo(this.parts, this.destination, this.outgoing, this.proxied, false);
+    const { outgoing } = this;
+    return outgoing.isCommon ? outgoing : requestTo(this.parts, this.destination, outgoing, this.proxied);
   }
 
   protected giveUp({ error, stage }: AttemptFailure): void {
@@ -365,7 +366,7 @@ export abstract class ForwardExchange extends Exchange {
     const isCut = end === 'client_gone' || end === 'cut';
     const { status } = this;
     const cluster = status === 0 ? null : this.destination.name;
-    this.parts.responses.noteEnd(this.proxied, isCut ? 0 : this.response.statusCode, status, cluster);
+    this.parts.metrics.noteEnd(this.proxied, isCut ? 0 : this.response.statusCode, status, cluster);
   }
 }
 
@@ -435,7 +436,6 @@ export class FollowUpExchange extends ForwardExchange {
   /** Source of the owner: the step that sent the request here, or `#rerouted`. */
   #source: 'request' | 'database' | 'moved' = 'request';
   #hasSearched = false;
-  #watch: ResponseWatch | null = null;
   /** The transaction that the response begins is being stored. */
   #beginning: Promise<void> | null = null;
 
@@ -455,37 +455,17 @@ export class FollowUpExchange extends ForwardExchange {
     return this.#queryId;
   }
 
-  override onResponseStart(
-    controller: Dispatcher.DispatchController,
-    status: number,
-    headers: IncomingHttpHeaders,
-    statusText?: string,
-  ): void {
-    const { statementPath, method } = this.proxied;
-    if (status >= 200 && statementPath) {
-      this.#watch = new ResponseWatch(this.parts, this.#queryId, this.#owner.cluster, method);
-      this.#watch.begin(status, headers);
-      // The owner responds at a new address: the next request goes there immediately.
-      if (this.#source === 'moved' && status === 200)
-        void this.parts.stickiness.claims.learn(this.#queryId, this.#owner);
-    }
-    super.onResponseStart(controller, status, headers, statusText);
-  }
-
-  override onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.#watch?.data(chunk);
-    super.onResponseData(controller, chunk);
-  }
-
-  override onResponseEnd(controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
-    this.#watch?.end();
-    super.onResponseEnd(controller, trailers);
-  }
-
   protected override holds(status: number, headers: IncomingHttpHeaders): boolean {
-    const { statementPath, pathKind } = this.proxied;
+    const { statementPath, pathKind, method } = this.proxied;
+    const { transactions, stickiness } = this.parts;
+    if (statementPath) {
+      this.watch = new ResponseWatch(this.parts, this.#queryId, this.#owner.cluster, method, { status, headers });
+      // The owner responds at a new address: the next request goes there immediately.
+      if (this.#source === 'moved' && status === 200) void stickiness.claims.learn(this.#queryId, this.#owner);
+    }
     if (status === 200 && statementPath) {
-      this.#beginning = this.parts.transactions.noteResponse(this.#queryId, headers, this.#owner);
+      if (!transactions.responseKeys.some((key) => headers[key] !== undefined)) return false;
+      this.#beginning = transactions.noteResponse(this.#queryId, headers, this.#owner);
       return this.#beginning !== null;
     }
     // A coordinator that does not know the query: perhaps another one does, and if not, the client learns why.

@@ -1,12 +1,10 @@
-import type { Dispatcher } from 'undici';
-import type { IncomingHttpHeaders } from 'undici/types/header.js';
 import { DEFAULT_QUEUE } from '../../routing/admissionPolicy.ts';
 import type { PickRequest } from '../../routing/clusterChooser.ts';
 import { type GroupDecision, ofTransaction } from '../../routing/groupRouter.ts';
 import type { CountedSubmission } from '../../routing/localLoad.ts';
 import { type Refusal, toRefusal } from '../../routing/refusal.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
-import { isPlausible, isQueuedId, transactionIdOf } from '../../routing/statementProtocol.ts';
+import { isQueuedId, transactionIdOf } from '../../routing/statementProtocol.ts';
 import type { FailedAttempt, StoredChoice } from '../../routing/storedDecision.ts';
 import type { AdmissionWait } from '../admission/admission.ts';
 import { WaitingRequests } from '../admission/limitedSubmission.ts';
@@ -34,7 +32,7 @@ import {
   unknownTransaction,
   unreachableOwner,
 } from '../exchanges/responses.ts';
-import { findId, MAX_BUFFERED_BYTES, namesNext, ResponseWatch, startText } from '../exchanges/responseWatch.ts';
+import { ResponseWatch, readId } from '../exchanges/responseWatch.ts';
 import { ownerCluster } from '../ownership/queryOwner.ts';
 import {
   type Analysis,
@@ -89,7 +87,7 @@ export class Submissions {
   /** Takes a new query. */
   async submit(proxied: ProxiedRequest): Promise<void> {
     const { responses, metrics, bodies, settings, analyzer, router, table, headers, recorder } = this.#parts;
-    const { clock, names } = this.#parts;
+    const { clock, names, externalRules } = this.#parts;
     const { request, fields, response, trace } = proxied;
     if (this.#stopping) {
       responses.reject(proxied, stopping);
@@ -107,7 +105,9 @@ export class Submissions {
     const whole = body.complete ? body : null;
     // Calls of kill_query are recognized by the analysis.
     const isAnalyzed =
-      router.needsAnalysis(current) || (whole !== null && mayKillQuery(whole.text, fields, this.#preparedHeader));
+      current.rules?.needsAnalysis === true ||
+      externalRules?.needsAnalysis === true ||
+      (whole !== null && mayKillQuery(whole.text, fields, this.#preparedHeader));
     const analysis: Analysis = isAnalyzed
       ? await analyzer.analyze(proxied, whole)
       : { user: await analyzer.user(proxied), queryProperties: null };
@@ -144,12 +144,13 @@ export class Submissions {
 
   /** Sends a query from the queue, unless the rules have changed since it was decided, and reject it now. */
   async sendQueued(proxied: ProxiedRequest, submission: Submission, responses: GatewayResponses): Promise<void> {
-    const { table, router, analyzer, headers } = this.#parts;
+    const { table, router, analyzer, externalRules, headers } = this.#parts;
     const exchange = new SubmissionExchange({ ...this.#parts, responses }, proxied, submission);
     const { current } = table;
     if (current.rules?.version !== submission.rulesVersion) {
       const { body, user } = submission;
-      const analysis = router.needsAnalysis(current) ? await analyzer.analyze(proxied, body) : null;
+      const needsAnalysis = current.rules?.needsAnalysis === true || externalRules?.needsAnalysis === true;
+      const analysis = needsAnalysis ? await analyzer.analyze(proxied, body) : null;
       const routed = await router.decide(new ProxiedRuleRequest(proxied, analysis, user, body, headers), current);
       if (routed.refusal !== null && routed.rule !== null) {
         exchange.reject(routed.refusal);
@@ -318,6 +319,7 @@ export class SubmissionExchange extends Exchange {
   /** Its slots change with each wait. */
   submission: Submission;
   readonly #outgoing: OutgoingRequest;
+  protected override readonly heldStatus = 200;
   readonly #waitAgain: WaitAgain | null;
   #decision: GroupDecision;
   /** The one cluster that can take it; null for any that the decision allows. */
@@ -333,11 +335,6 @@ export class SubmissionExchange extends Exchange {
   #waits = 0;
   #queryId: string | null = null;
   #counted: CountedSubmission | null = null;
-  #encoding = '';
-  /** Watches the response that names the query; null before, and if it does not reach the client. */
-  #watch: ResponseWatch | null = null;
-  /** The buffered response, or null. */
-  #gathered: Readonly<BufferedResponse> | null = null;
   /** Reason of its rejection by the gateway; null if a cluster responded or failed. */
   #rejection: Refusal['reason'] | null = null;
   #isQueued = false;
@@ -359,21 +356,31 @@ export class SubmissionExchange extends Exchange {
 
   /** Chooses a cluster and sends the submission there, or rejects it. */
   start(): void {
-    if (this.#bound !== null) {
-      this.#sendTo(onlyTarget(this.parts, this.#bound));
-      return;
-    }
-    this.proxied.trace?.step('choice');
-    const { slots } = this.submission;
+    const { parts, proxied } = this;
+    const { slots, transaction } = this.submission;
+    if (this.#bound === null) proxied.trace?.step('choice');
     const hasCapacity = slots === null ? undefined : (cluster: string) => slots.mayUse(cluster);
-    const target = chooseTarget(this.parts, this.#decision, this.#sender, this.#excluded, null, hasCapacity);
+    const target =
+      this.#bound === null
+        ? chooseTarget(parts, this.#decision, this.#sender, this.#excluded, null, hasCapacity)
+        : onlyTarget(parts, this.#bound);
     this.#choice = target.choice;
-    if (target.cluster !== null) {
-      this.#sendTo(target);
+    if (target.cluster === null) {
+      this.reject(transaction !== null && !target.pending ? unknownTransaction(transaction.id) : target.refusal);
       return;
     }
-    const { transaction } = this.submission;
-    this.reject(transaction !== null && !target.pending ? unknownTransaction(transaction.id) : target.refusal);
+    const { cluster, upstream } = target;
+    this.#target = target;
+    this.destination = cluster;
+    const full = slots?.takeCluster(cluster) ?? null;
+    if (full !== null) this.#endFull(full);
+    else if (upstream === null) this.fail(new Error(`proxyTo ${cluster.proxyTo} is not an HTTP URL`), 'connecting');
+    else if (upstream.inFlight >= upstream.limit) this.reject(overloaded(cluster.name));
+    else {
+      this.#counted = parts.chooser.countSubmission(parts.table.current, cluster, this.#sender);
+      const outgoing = this.#outgoing;
+      this.send(upstream, outgoing.isCommon ? outgoing : requestTo(parts, cluster, outgoing, proxied));
+    }
   }
 
   /** Notes that its client gets a response as for a query that waits, which this exchange does not send. */
@@ -384,22 +391,6 @@ export class SubmissionExchange extends Exchange {
 
   protected override queryId(): null {
     return null;
-  }
-
-  #sendTo(target: Target): void {
-    const { table, chooser } = this.parts;
-    const { cluster, upstream } = target;
-    this.#target = target;
-    this.destination = cluster;
-    this.#choice = target.choice;
-    const full = this.submission.slots?.takeCluster(cluster) ?? null;
-    if (full !== null) this.#endFull(full);
-    else if (upstream === null) this.fail(new Error(`proxyTo ${cluster.proxyTo} is not an HTTP URL`), 'connecting');
-    else if (upstream.overloaded) this.reject(overloaded(cluster.name));
-    else {
-      this.#counted = chooser.countSubmission(table.current, cluster, this.#sender);
-      this.send(upstream, requestTo(this.parts, cluster, this.#outgoing, this.proxied, true));
-    }
   }
 
   /** The cluster has no free slot: another query took it since, or those that had one failed. */
@@ -455,26 +446,21 @@ export class SubmissionExchange extends Exchange {
     return this.parts.settings.retrySubmissions === 'untilAnswered' && stage === 'sent' && isReset(error);
   }
 
-  protected override holds(status: number, headers: IncomingHttpHeaders): boolean {
+  protected override holds(status: number): boolean {
     if (status === 406) {
       const { name, proxyTo } = this.destination;
       this.parts.forwardedCheck.noteRejection(name, proxyTo);
     }
-    if (status !== 200) return false;
-    const encoding = headers['content-encoding'];
-    this.#encoding = typeof encoding === 'string' && encoding !== 'identity' ? encoding : '';
-    return true;
+    return false;
   }
 
   protected override inspect(buffered: BufferedResponse): void {
-    const text = startText(buffered, this.#encoding);
-    const match = text === null ? 'absent' : findId(text);
-    if (match === 'incomplete' && !buffered.isWhole && buffered.size < MAX_BUFFERED_BYTES) return;
+    const match = readId(buffered);
+    if (match === null) return;
     buffered.isDeciding = true;
-    // A follow-up could not name an id that is not plausible.
-    if (typeof match === 'string' || text === null || this.#target === null || !isPlausible(match.id)) this.release();
+    if (match === 'absent' || this.#target === null) this.release();
     else {
-      this.#take(match.id, this.#target.cluster, text, buffered).catch((error: Error) => {
+      this.#take(match.id, this.#target.cluster, match.text, buffered).catch((error: Error) => {
         // The query cannot be noted, by a defect: its client gets nothing of the response.
         this.discard();
         if (this.isAwaited) this.parts.responses.failure(this.proxied, error, true);
@@ -485,19 +471,15 @@ export class SubmissionExchange extends Exchange {
   /**
    * The cluster accepted the query: notes owner, transaction and history before the client knows of it. Nothing is waited
    * for unless it has to be stored first.
-   * @param text start of the response
    */
   async #take(queryId: string, cluster: ClusterEntry, text: string, reply: Readonly<BufferedResponse>): Promise<void> {
-    const { stickiness, ownership, outcomes, transactions, recorder, settings, forwardedCheck, headers } = this.parts;
-    const { proxied } = this;
-    const submission = this.submission;
+    const { stickiness, ownership, transactions, recorder, settings, forwardedCheck } = this.parts;
+    const { proxied, submission } = this;
+    const { slots, transaction } = submission;
+    const { view } = this.#outgoing;
     const { name, proxyTo, uid } = cluster;
     this.#queryId = queryId;
     this.#counted?.confirm();
-    this.#gathered = reply;
-    const watch = new ResponseWatch(this.parts, queryId, name, 'POST', () => submission.slots?.bind(queryId, name));
-    watch.begin(200, reply.headers);
-    this.#watch = watch;
     const claim = stickiness.claims.learn(queryId, { cluster: name, proxyTo, uid });
     if (claim !== null) {
       this.pauseResponse();
@@ -505,61 +487,41 @@ export class SubmissionExchange extends Exchange {
       if (conflict !== null) {
         // Nothing of the response reaches the client, who would ask the owner next.
         ownership.conflict(name, queryId, conflict);
-        this.#replaceBy(conflictingQueryId(queryId, name, conflict.kind));
+        this.#queryId = null;
+        this.discard();
+        if (this.isAwaited) this.reject(conflictingQueryId(queryId, name, conflict.kind));
         return;
       }
     }
-    // The cluster's URLs have to point to the gateway.
-    if (settings.forwardedHeadersEnabled && forwardedCheck.due(proxyTo)) {
-      forwardedCheck.noteResponse(name, proxyTo, text, headers.clientOf(proxied.request));
-    }
     const route = this.#route();
-    outcomes.begin(queryId, recorder.factsOf(proxied, submission, route));
+    const facts = recorder.begin(queryId, proxied, submission, route);
+    // The cluster's URLs have to point to the gateway.
+    if (view !== null) forwardedCheck.noteResponse(name, proxyTo, text, view);
+    const onNext = slots === null ? null : () => slots.bind(queryId, name);
+    const watch = new ResponseWatch(this.parts, queryId, name, 'POST', reply, onNext);
     // Nearly always the next URI stands in the start of the response.
-    if (namesNext(text)) watch.noteNext();
-    if (submission.transaction !== null) transactions.noteStatement(queryId, submission.transaction.id);
-    const storing = transactions.noteResponse(queryId, reply.headers, { cluster: name, proxyTo });
+    const isRead = watch.readStart(text, reply);
+    if (isRead && !reply.isWhole) this.watch = watch;
+    if (transaction !== null) transactions.noteStatement(queryId, transaction.id);
+    const isOfTransaction = transactions.responseKeys.some((key) => reply.headers[key] !== undefined);
+    const storing = isOfTransaction
+      ? transactions.noteResponse(queryId, reply.headers, { cluster: name, proxyTo })
+      : null;
     if (storing !== null) {
       // The transaction has its slots from now on, also if this is the last response.
-      submission.slots?.bind(queryId, name);
+      slots?.bind(queryId, name);
       this.pauseResponse();
       await storing;
     }
+    if (!isRead) watch.readAll(reply);
+    if (!isRead && !reply.isWhole) this.watch = watch;
     // Most clients do not wait for the history.
     if (!settings.historyBeforeResponse) this.release();
-    recorder.record(queryId, cluster, proxied, submission, route);
+    recorder.record(queryId, cluster, proxied, submission, route, facts);
     if (!settings.historyBeforeResponse) return;
     this.pauseResponse();
     await recorder.whenWritten(queryId);
     this.release();
-  }
-
-  protected override release(): void {
-    const gathered = this.#gathered;
-    this.#gathered = null;
-    if (gathered !== null) {
-      for (const chunk of gathered.chunks) this.#watch?.data(chunk);
-      if (gathered.isWhole) this.#watch?.end();
-    }
-    super.release();
-  }
-
-  override onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.#gathered === null) this.#watch?.data(chunk);
-    super.onResponseData(controller, chunk);
-  }
-
-  override onResponseEnd(controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
-    if (this.#gathered === null) this.#watch?.end();
-    super.onResponseEnd(controller, trailers);
-  }
-
-  #replaceBy(refusal: Refusal): void {
-    this.#queryId = null;
-    this.#gathered = null;
-    this.#watch = null;
-    this.discard();
-    if (this.isAwaited) this.reject(refusal);
   }
 
   protected override respondingCluster(): RespondingCluster {
@@ -571,11 +533,12 @@ export class SubmissionExchange extends Exchange {
   protected override onEnd(how: ExchangeEnd): void {
     // One that never got an id is no query of the cluster; without effect for all others.
     this.#counted?.withdraw();
-    if (this.#gathered === null) this.#watch?.breakOff();
+    this.watch?.breakOff();
     // One that waits keeps its place; the exchange that sends it gives the slots back.
     if (!this.#isQueued) this.submission.slots?.release();
     const { proxied } = this;
-    const { responses, recorder } = this.parts;
+    const { metrics, recorder } = this.parts;
+    const route = this.#route();
     const status = how === 'client_gone' || how === 'cut' ? 0 : this.response.statusCode;
     const { group, decidedBy, rule } = this.#decision;
     proxied.trace?.note({
@@ -584,8 +547,7 @@ export class SubmissionExchange extends Exchange {
       ...(rule === null ? {} : { 'engine_gateway.rule': rule }),
       ...(this.#queryId === null ? {} : { 'engine_gateway.query_id': this.#queryId }),
     });
-    responses.noteEnd(proxied, status, this.status, this.status === 0 ? null : (this.#target?.cluster.name ?? null));
-    const route = this.#route();
+    metrics.noteEnd(proxied, status, this.status, this.status === 0 ? null : (this.#target?.cluster.name ?? null));
     if (this.status >= 400) this.#queryId = recorder.recordFailed(this.status, proxied, this.submission, route);
     const outcome = this.#isQueued ? 'queued' : this.#rejection;
     recorder.logEnd(proxied, this.submission, route, this.#queryId, outcome, status);

@@ -29,13 +29,14 @@ export class Upstream {
   /** Host name, for `includeClusterHostInResponse`. */
   readonly hostname: string;
   readonly pool: Pool;
-  readonly #limit: number;
+  readonly limit: number;
   readonly #clock: Clock;
   /** Monotonic time since which all connection attempts failed, or null. */
   unreachableSince: number | null = null;
   /** Consecutive statement requests that failed or returned 5xx. */
   failuresInARow = 0;
-  #inFlight = 0;
+  /** Number of requests in the pool without a complete response. */
+  inFlight = 0;
   #lastUsed: number;
   /** Monotonic time of the last response; 0 for none. */
   lastResponded = 0;
@@ -44,7 +45,7 @@ export class Upstream {
     this.proxyTo = proxyTo;
     this.basePath = url.pathname.replace(/\/+$/, '');
     this.hostname = url.hostname;
-    this.#limit = options.maxConnectionsPerServer + options.maxRequestsQueuedPerDestination;
+    this.limit = options.maxConnectionsPerServer + options.maxRequestsQueuedPerDestination;
     this.#clock = clock;
     this.#lastUsed = clock.monotonic();
     this.pool = new Pool(url.origin, {
@@ -58,23 +59,14 @@ export class Upstream {
     });
   }
 
-  /** Number of requests in the pool without a complete response. */
-  get inFlight(): number {
-    return this.#inFlight;
-  }
-
-  get overloaded(): boolean {
-    return this.#inFlight >= this.#limit;
-  }
-
   /** Records a request in the pool; call `requestEnded` once for each. */
   requestStarted(): void {
-    this.#inFlight++;
+    this.inFlight++;
     this.#lastUsed = this.#clock.monotonic();
   }
 
   requestEnded(): void {
-    this.#inFlight--;
+    this.inFlight--;
     this.#lastUsed = this.#clock.monotonic();
   }
 
@@ -107,15 +99,7 @@ export class Upstream {
   }
 
   isUnusedSince(time: number): boolean {
-    return this.#inFlight === 0 && this.#lastUsed <= time;
-  }
-
-  /** Records the result of a connection attempt. */
-  noteReachable(reachable: boolean): void {
-    if (reachable) {
-      this.unreachableSince = null;
-      this.lastResponded = this.#clock.monotonic();
-    } else this.unreachableSince ??= this.#clock.monotonic();
+    return this.inFlight === 0 && this.#lastUsed <= time;
   }
 
   /** Milliseconds for which all connection attempts failed; 0 while it is reachable. */
@@ -139,7 +123,7 @@ export async function limitedText(body: AsyncIterable<Uint8Array>, maxBytes: num
 export class Upstreams {
   readonly #options: UpstreamOptions;
   readonly #clock: Clock;
-  readonly #upstreams = new Map<string, Upstream>();
+  readonly byProxyTo = new Map<string, Upstream>();
 
   constructor(options: UpstreamOptions, clock: Clock) {
     this.#options = options;
@@ -148,25 +132,20 @@ export class Upstreams {
 
   /** The upstream of a `proxyTo`; null if that is not an HTTP URL (an external row). */
   get(proxyTo: string): Upstream | null {
-    let upstream = this.#upstreams.get(proxyTo);
+    let upstream = this.byProxyTo.get(proxyTo);
     if (upstream === undefined) {
       if (!URL.canParse(proxyTo)) return null;
       const url = new URL(proxyTo);
       if (url.protocol !== 'http:' && url.protocol !== 'https:') return null;
       upstream = new Upstream(proxyTo, url, this.#options, this.#clock);
-      this.#upstreams.set(proxyTo, upstream);
+      this.byProxyTo.set(proxyTo, upstream);
     }
     return upstream;
   }
 
-  /** The existing upstream of a `proxyTo`. */
-  peek(proxyTo: string): Upstream | undefined {
-    return this.#upstreams.get(proxyTo);
-  }
-
   get inFlight(): number {
     let sum = 0;
-    for (const upstream of this.#upstreams.values()) sum += upstream.inFlight;
+    for (const upstream of this.byProxyTo.values()) sum += upstream.inFlight;
     return sum;
   }
 
@@ -176,16 +155,16 @@ export class Upstreams {
    */
   sweep(registered: ReadonlySet<string>): void {
     const before = this.#clock.monotonic() - UNUSED_AFTER_MS;
-    for (const [proxyTo, upstream] of this.#upstreams) {
+    for (const [proxyTo, upstream] of this.byProxyTo) {
       if (registered.has(proxyTo) || !upstream.isUnusedSince(before)) continue;
-      this.#upstreams.delete(proxyTo);
+      this.byProxyTo.delete(proxyTo);
       void upstream.pool.close().catch(() => undefined);
     }
   }
 
   async destroy(): Promise<void> {
-    const pools = [...this.#upstreams.values()].map((upstream) => upstream.pool.destroy());
-    this.#upstreams.clear();
+    const pools = [...this.byProxyTo.values()].map((upstream) => upstream.pool.destroy());
+    this.byProxyTo.clear();
     await Promise.allSettled(pools);
   }
 }

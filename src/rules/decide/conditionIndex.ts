@@ -21,9 +21,7 @@ class SourceRules {
 
   add(value: string | null, number: number): void {
     this.all.push(number);
-    const numbers = value === null ? this.present : this.#byValue.get(value);
-    if (numbers !== undefined) numbers.push(number);
-    else this.#byValue.set(value as string, [number]);
+    (value === null ? this.present : this.#byValue.getOrInsert(value, [])).push(number);
   }
 
   with(value: string): readonly number[] {
@@ -39,11 +37,8 @@ class TableRules extends SourceRules {
   override add(key: string | null, number: number): void {
     this.all.push(number);
     const [catalog = '', schema = '', name = ''] = (key ?? '').split('\0');
-    const bySchema = this.#byName.get(name) ?? new Map<string, Map<string, number[]>>();
-    this.#byName.set(name, bySchema);
-    const byCatalog = bySchema.get(schema) ?? new Map<string, number[]>();
-    bySchema.set(schema, byCatalog);
-    byCatalog.set(catalog, [...(byCatalog.get(catalog) ?? []), number]);
+    const bySchema = this.#byName.getOrInsert(name, new Map<string, Map<string, number[]>>());
+    bySchema.getOrInsert(schema, new Map<string, number[]>()).getOrInsert(catalog, []).push(number);
   }
 
   withTable([catalog = '', schema = '', name = '']: readonly string[]): readonly number[] {

@@ -206,8 +206,8 @@ test.each(
     'q',
     'a',
     'GET',
+    { status: 200, headers: { 'content-encoding': encoding } },
   );
-  watch.begin(200, { 'content-encoding': encoding });
   for (let at = 0; at < bytes.length; at += 1500) watch.data(bytes.subarray(at, at + 1500));
   watch.end();
   const result = { read: { ...figures, error: read }, unread: null, 'goes on': 'goes on' }[expected];
