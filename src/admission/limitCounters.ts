@@ -127,7 +127,7 @@ export class LimitCounters {
   #isAway = false;
   #awaySince = 0;
   /** Until the limits are known, every end may release a slot. */
-  #isEnabled = true;
+  isEnabled = true;
   #isUsed = false;
   #isStopped = false;
   #onChange: (isRelease: boolean) => void = () => {};
@@ -164,7 +164,7 @@ export class LimitCounters {
    * @param hasQueues true if queries may wait for other reasons
    */
   enable(isEnabled: boolean, hasQueues = false): void {
-    this.#isEnabled = isEnabled;
+    this.isEnabled = isEnabled;
     this.#isUsed = isEnabled || hasQueues;
   }
 
@@ -258,7 +258,7 @@ export class LimitCounters {
     }
     if (slot !== undefined && this.#isAway) this.#countDown(slot.taken);
     this.#bound.delete(queryId);
-    if (slot === undefined && !this.#isEnabled) return;
+    if (slot === undefined && !this.isEnabled) return;
     if (slot !== undefined) this.#ownSlots.delete(slot);
     this.#addEnd(queryId, { endsTransaction, attempts: 0, slot: slot ?? null });
     this.#schedule(this.#delay);
@@ -266,12 +266,12 @@ export class LimitCounters {
 
   /** Records a poll of a query. */
   served(queryId: string): void {
-    if (this.#isEnabled && this.#served.size < MAX_REMEMBERED) this.#served.add(queryId);
+    if (this.#served.size < MAX_REMEMBERED) this.#served.add(queryId);
   }
 
   /** The slots of a query are those of the transaction that it began. */
   began(queryId: string, transactionId: string): void {
-    if (!this.#isEnabled) return;
+    if (!this.isEnabled) return;
     this.#transactions.set(queryId, transactionId);
     this.#schedule(this.#delay);
   }

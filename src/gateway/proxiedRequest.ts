@@ -239,13 +239,14 @@ export function outgoingRequest(
   // The headers that the external rules service sets.
   const byRules = external !== undefined && 'headers' in external ? external.headers : null;
   const set = forwardedUser === undefined ? byRules : withUser(parts, forwardedUser, byRules);
+  const isPlain = isCommon(parts, proxied);
   const { lines, view } = headers.forCluster(request, kind === 'submission', set);
   return {
     method,
     target: rawTarget,
     headers: localAudiences === null ? lines : withoutLocalToken(fields, lines, localAudiences),
     view,
-    isCommon: isCommon(parts, proxied),
+    isCommon: isPlain,
     body,
     headersTimeout: settings.asyncTimeout,
   };

@@ -16,7 +16,7 @@ const fixedPrefixes: readonly (readonly [prefix: string, kind: PathKind])[] = [
 
 export type RequestKind = 'submission' | 'follow_up' | 'query' | 'ui' | 'other';
 
-/** A proxied request as its method and its URL show it. */
+/** A proxied request by method and URL. */
 export interface ProxiedTarget {
   readonly target: RequestTarget;
   /** Key of a cluster in front of the path, or null. */
@@ -56,7 +56,7 @@ export class ProxiedPaths {
     this.#whitelist = options.extraWhitelistPaths;
   }
 
-  /** Reads a request target; null if it is not proxied: all others are the API's. */
+  /** Reads a request target; null if it is not proxied. */
   read(method: string, rawUrl: string): ProxiedTarget | null {
     const target = splitTarget(rawUrl);
     if (target === null) return null;

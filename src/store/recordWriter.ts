@@ -176,7 +176,6 @@ export class RecordWriter<R extends WrittenRecord> {
     this.spill.close();
   }
 
-  /** Redacts and cuts the texts of a record. */
   private fit(record: R): R {
     const { queryText, errorMessage } = record;
     const { maxTextSize } = this.options.settings;
@@ -190,7 +189,7 @@ export class RecordWriter<R extends WrittenRecord> {
 
   /** Redacts a text and cuts it to a number of bytes. */
   fitText(text: string, bytes: number): string {
-    if (this.redactors.length === 0) return cutToBytes(text, bytes);
+    if (this.redactors.length === 0) return text.length * 3 <= bytes ? text : cutToBytes(text, bytes);
     // Before the cut: half a secret at the end would not match any more.
     let redacted = cutToBytes(text, bytes + REDACT_MARGIN);
     for (const redactor of this.redactors) redacted = redactor.matcher(redacted).replaceAll('***');
@@ -227,7 +226,7 @@ export class RecordWriter<R extends WrittenRecord> {
     try {
       while (this.queue.length > 0) {
         const { queue } = this;
-        const [batch = []] = batches(queue, MAX_BATCH_CHARACTERS, sizeInBatch);
+        const [batch = []] = queue.length === 1 ? [queue.slice()] : batches(queue, MAX_BATCH_CHARACTERS, sizeInBatch);
         await this.insert(batch);
         // Unless all of it was put on disk in the meantime: what is stored twice is there once.
         if (this.queue === queue) {
@@ -333,7 +332,7 @@ export class RecordWriter<R extends WrittenRecord> {
   }
 }
 
-/** Characters that a record takes in memory, about. */
+/** About what it takes. */
 function weight(record: WrittenRecord): number {
   let characters = 300;
   for (const value of Object.values(record)) {

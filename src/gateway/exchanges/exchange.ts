@@ -253,7 +253,9 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     const { watch } = this;
     this.watch = null;
     watch?.end();
-    this.#unload();
+    const loaded = this.#loaded;
+    this.#loaded = null;
+    loaded?.requestEnded();
     if (buffered === null) return;
     buffered.isWhole = true;
     if (!buffered.isDeciding) this.inspect(buffered);

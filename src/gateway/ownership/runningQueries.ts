@@ -61,7 +61,7 @@ export class RunningQueries {
   #timer: NodeJS.Timeout | null = null;
   #writing: Promise<void> | null = null;
   #away = false;
-  #slots: Pick<LimitCounters, 'served' | 'ended'> | null = null;
+  #slots: Pick<LimitCounters, 'isEnabled' | 'served' | 'ended'> | null = null;
   #isSame: (one: string, other: string) => boolean = (one, other) => one === other;
 
   constructor(
@@ -80,7 +80,10 @@ export class RunningQueries {
    * @param isSame whether two names of clusters mean the same engine; until this is called, those that are equal
    * @param slots get to know which queries clients follow, and their ends
    */
-  connect(isSame: (one: string, other: string) => boolean, slots: Pick<LimitCounters, 'served' | 'ended'>): void {
+  connect(
+    isSame: (one: string, other: string) => boolean,
+    slots: Pick<LimitCounters, 'isEnabled' | 'served' | 'ended'>,
+  ): void {
     this.#isSame = isSame;
     this.#slots = slots;
   }
@@ -102,11 +105,11 @@ export class RunningQueries {
    * @param isNew whether this is the response to its submission: it began now
    */
   noteActivity(queryId: string, cluster: string, isNew = false): void {
-    this.#slots?.served(queryId);
+    if (this.#slots?.isEnabled === true) this.#slots.served(queryId);
     const now = this.#clock.now();
     const query = this.#running.get(queryId);
     if (query !== undefined) {
-      if (!this.#isSame(query.cluster, cluster)) return;
+      if (query.cluster !== cluster && !this.#isSame(query.cluster, cluster)) return;
       query.lastSeen = now;
       query.checkAt = now + CHECK_AFTER_MS;
       return;

@@ -464,9 +464,10 @@ export class FollowUpExchange extends ForwardExchange {
       if (this.#source === 'moved' && status === 200) void stickiness.claims.learn(this.#queryId, this.#owner);
     }
     if (status === 200 && statementPath) {
-      if (!transactions.responseKeys.some((key) => headers[key] !== undefined)) return false;
-      this.#beginning = transactions.noteResponse(this.#queryId, headers, this.#owner);
-      return this.#beginning !== null;
+      let isOfTransaction = false;
+      for (const key of transactions.responseKeys) isOfTransaction ||= headers[key] !== undefined;
+      if (isOfTransaction) this.#beginning = transactions.noteResponse(this.#queryId, headers, this.#owner);
+      return isOfTransaction && this.#beginning !== null;
     }
     // A coordinator that does not know the query: perhaps another one does, and if not, the client learns why.
     return (status === 404 || status === 410) && pathKind !== 'ui' && this.outgoing.body === null;

@@ -478,6 +478,7 @@ export class SubmissionExchange extends Exchange {
     const { slots, transaction } = submission;
     const { view } = this.#outgoing;
     const { name, proxyTo, uid } = cluster;
+    const route = this.#route();
     this.#queryId = queryId;
     this.#counted?.confirm();
     const claim = stickiness.claims.learn(queryId, { cluster: name, proxyTo, uid });
@@ -493,7 +494,6 @@ export class SubmissionExchange extends Exchange {
         return;
       }
     }
-    const route = this.#route();
     const facts = recorder.begin(queryId, proxied, submission, route);
     // The cluster's URLs have to point to the gateway.
     if (view !== null) forwardedCheck.noteResponse(name, proxyTo, text, view);
@@ -503,7 +503,8 @@ export class SubmissionExchange extends Exchange {
     const isRead = watch.readStart(text, reply);
     if (isRead && !reply.isWhole) this.watch = watch;
     if (transaction !== null) transactions.noteStatement(queryId, transaction.id);
-    const isOfTransaction = transactions.responseKeys.some((key) => reply.headers[key] !== undefined);
+    let isOfTransaction = false;
+    for (const key of transactions.responseKeys) isOfTransaction ||= reply.headers[key] !== undefined;
     const storing = isOfTransaction
       ? transactions.noteResponse(queryId, reply.headers, { cluster: name, proxyTo })
       : null;

@@ -8,7 +8,7 @@ export interface RulePlace {
   readonly tenant: string | null;
 }
 
-/** Effects of the rules on one request; rules without a match are implicit. */
+/** Effects of rules on a request; those without a match are implicit. */
 export class Trace implements DecisionTrace {
   readonly #all: readonly CompiledRule[];
   /** Null: all are in the first stage. */
@@ -17,7 +17,6 @@ export class Trace implements DecisionTrace {
   readonly #noted: (readonly [number: number, entry: RuleTrace])[] = [];
   /** Rules after a number are not asked before a stage. */
   readonly #ends: { readonly after: number; readonly before: number }[] = [];
-  #stored: string | null = null;
 
   /**
    * @param all all rules in firing order
@@ -64,9 +63,10 @@ export class Trace implements DecisionTrace {
   }
 
   get stored(): string | null {
-    if (this.#all.length === 0) return null;
-    this.#stored ??= JSON.stringify(this.#all.length > MAX_WHOLE_TRACE ? this.#matched : storedTrace(this.rules));
-    return this.#stored;
+    const rules = this.#all.length > MAX_WHOLE_TRACE ? this.#matched : storedTrace(this.rules);
+    const value = this.#all.length === 0 ? null : JSON.stringify(rules);
+    Object.defineProperty(this, 'stored', { value });
+    return value;
   }
 
   /** Omits rules without a match, and those of tenants that do not decide: there may be thousands. */
