@@ -140,21 +140,19 @@ export interface RequestAnalyzer {
   analyze(proxied: ProxiedRequest, body: BodyStart | null): Analysis | Promise<Analysis>;
 }
 
-const killQuery = /kill_query/i;
-const execute = /\bexecute\b/i;
+/** Statements that may call `kill_query`: `mayKillQuery` looks closer. */
+export const KILL_QUERY = /kill_query|\bexecute\b/i;
 /** The name in a prepared statement's header: URL-encoded, or compressed and only readable by the analysis. */
 const inHeader = /kill(?:_|%5f)query|zstd/i;
 
 /**
  * True if a submission may call `kill_query`, so that it must be analyzed even if no rule needs that: its text contains
- * the word, or it executes such a prepared statement of the request. Others cost one search of their text.
+ * the word, or it executes such a prepared statement of the request.
  * @param text the body
  * @param preparedKey `ProductNames.headerKey('Prepared-Statement')`
  */
 export function mayKillQuery(text: string, fields: HeaderFields, preparedKey: string): boolean {
-  if (killQuery.test(text)) return true;
-  if (!execute.test(text)) return false;
-  return fields.get(preparedKey)?.some((value) => inHeader.test(value)) === true;
+  return /kill_query/i.test(text) || fields.get(preparedKey)?.some((value) => inHeader.test(value)) === true;
 }
 
 export interface Target {

@@ -37,6 +37,7 @@ import { ownerCluster } from '../ownership/queryOwner.ts';
 import {
   type Analysis,
   chooseTarget,
+  KILL_QUERY,
   mayKillQuery,
   type OutgoingRequest,
   onlyTarget,
@@ -86,7 +87,7 @@ export class Submissions {
 
   /** Takes a new query. */
   async submit(proxied: ProxiedRequest): Promise<void> {
-    const { responses, metrics, bodies, settings, analyzer, router, table, headers, recorder } = this.#parts;
+    const { responses, metrics, bodies, settings, analyzer, router, table, headers, recorder, admission } = this.#parts;
     const { clock, names, externalRules } = this.#parts;
     const { request, fields, response, trace } = proxied;
     if (this.#stopping) {
@@ -107,7 +108,7 @@ export class Submissions {
     const isAnalyzed =
       current.rules?.needsAnalysis === true ||
       externalRules?.needsAnalysis === true ||
-      (whole !== null && mayKillQuery(whole.text, fields, this.#preparedHeader));
+      (whole !== null && KILL_QUERY.test(whole.text) && mayKillQuery(whole.text, fields, this.#preparedHeader));
     const analysis: Analysis = isAnalyzed
       ? await analyzer.analyze(proxied, whole)
       : { user: await analyzer.user(proxied), queryProperties: null };
@@ -138,8 +139,17 @@ export class Submissions {
     const line = fields.get(this.#transactionHeader)?.[0];
     const transaction = line === undefined ? null : transactionIdOf(line);
     const killed = queryProperties?.queryId ?? null;
-    if (transaction === null && killed === null) this.#admit(proxied, submission);
-    else await this.#bind(proxied, submission, transaction, killed);
+    const isBound = transaction !== null || killed !== null;
+    const statement = isBound ? await this.#bind(proxied, submission, transaction, killed) : submission;
+    if (statement === null) return;
+    const { body: sent } = statement;
+    const asked = { decision, user, headers: request.rawHeaders, body: sent, bytes: sent.bytes.length };
+    const admitted = admission.admit(asked);
+    const slots = admitted.slots ?? null;
+    // From here on its end gives the slots back, also while it waits.
+    const exchange = this.#exchange(proxied, slots === null ? statement : { ...statement, slots });
+    if (admitted.kind === 'now') exchange.start();
+    else await this.#wait(proxied, statement, exchange, admitted);
   }
 
   /** Sends a query from the queue, unless the rules have changed since it was decided, and reject it now. */
@@ -165,13 +175,14 @@ export class Submissions {
    * of a transaction that no one knows is admitted as any other: the engine that gets it states so in its own words.
    * @param transaction that it states; null for none
    * @param killed the query that a call of kill_query names; null for all other statements
+   * @returns the submission if any cluster can take it; null once it is sent or rejected
    */
   async #bind(
     proxied: ProxiedRequest,
     submission: Submission,
     transaction: string | null,
     killed: string | null,
-  ): Promise<void> {
+  ): Promise<Submission | null> {
     const { transactions, stickiness, table, responses, recorder, admission } = this.#parts;
     const { response, request } = proxied;
     let statement = submission;
@@ -179,23 +190,23 @@ export class Submissions {
     if (killed !== null && isQueuedId(killed) && this.#queue !== null) {
       const { responses: queueResponses, requests } = this.#queue;
       const result = await requests.kill(proxied, submission.body, submission.user.user, killed);
-      if (response.destroyed) return;
+      if (response.destroyed) return null;
       if (result.kind === 'rejected') responses.reject(proxied, result.refusal);
       else if (result.kind === 'killed') queueResponses.killed(proxied, killed);
-      if (result.kind !== 'cluster') return;
+      if (result.kind !== 'cluster') return null;
       statement = { ...submission, body: result.body };
       queryId = result.engineId;
     }
     if (transaction !== null) {
       const owner = transactions.ownerNow(transaction) ?? (await transactions.find(transaction));
-      if (response.destroyed) return;
+      if (response.destroyed) return null;
       if (owner === 'undecided') {
         const message = `Which cluster began transaction ${transaction} is not known at the moment; ask again in a second.`;
         const refusal = toRefusal('undecided_transaction', message);
         const { decision } = statement;
         const route = { decision, cluster: null, fallback: false, steps: null, attempts: null, choice: null };
         responses.reject(proxied, recorder.recordRejected(refusal, proxied, statement, route));
-        return;
+        return null;
       }
       const cluster = owner === 'unknown' ? null : ownerCluster(table.current, owner);
       statement = { ...statement, transaction: { id: transaction, cluster } };
@@ -203,16 +214,13 @@ export class Submissions {
       // If no replica knows its cluster, any may be the right one.
       const remembered = stickiness.ownerNow(queryId);
       const lookup = remembered === null ? await stickiness.find(queryId) : { owner: remembered };
-      if (response.destroyed) return;
+      if (response.destroyed) return null;
       const about = typeof lookup === 'string' ? null : { queryId, cluster: ownerCluster(table.current, lookup.owner) };
       statement = { ...statement, about };
     }
     const { decision, user, about } = statement;
     const cluster = (statement.transaction ?? about)?.cluster?.name ?? null;
-    if (transaction === null ? queryId === null : cluster === null) {
-      this.#admit(proxied, statement);
-      return;
-    }
+    if (transaction === null ? queryId === null : cluster === null) return statement;
     const admissionRequest = { decision, user, headers: request.rawHeaders, body: statement.body };
     const admitted = (await admission.admitBound?.(admissionRequest, { cluster, transaction })) ?? null;
     const isRejected = admitted !== null && 'reason' in admitted;
@@ -220,18 +228,7 @@ export class Submissions {
       if (!isRejected) admitted?.release();
     } else if (isRejected) this.#exchange(proxied, statement).reject(admitted);
     else this.#exchange(proxied, { ...statement, slots: admitted }).start();
-  }
-
-  #admit(proxied: ProxiedRequest, submission: Submission): void {
-    const { user, decision } = submission;
-    const { rawHeaders: headers } = proxied.request;
-    const bytes = submission.body.bytes.length;
-    const admitted = this.#parts.admission.admit({ decision, user, headers, body: submission.body, bytes });
-    const slots = admitted.slots ?? null;
-    // From here on its end gives the slots back, also while it waits.
-    const exchange = this.#exchange(proxied, slots === null ? submission : { ...submission, slots });
-    if (admitted.kind === 'now') exchange.start();
-    else void this.#parts.responses.guard(proxied, () => this.#wait(proxied, submission, exchange, admitted));
+    return null;
   }
 
   /** Re-queues a submission after every eligible cluster turned out to be full. It keeps its position. */

@@ -8,7 +8,7 @@ export interface RulePlace {
   readonly tenant: string | null;
 }
 
-/** Effects of rules on a request; those without a match are implicit. */
+/** Effects of rules on it; those without a match are implicit. */
 export class Trace implements DecisionTrace {
   readonly #all: readonly CompiledRule[];
   /** Null: all are in the first stage. */
