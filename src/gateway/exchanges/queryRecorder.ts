@@ -284,8 +284,8 @@ export class QueryRecorder {
   }
 
   /** The statement with its digests, which are computed when the history is written; empty without a history. */
-  #statementOf({ request }: ProxiedRequest, body: BodyStart): Pick<QueryFacts, 'statement'> {
-    return this.#parts.settings.historyEnabled ? { statement: this.#statements.of(body, request.rawHeaders) } : {};
+  #statementOf({ fields }: ProxiedRequest, body: BodyStart): Pick<QueryFacts, 'statement'> {
+    return this.#parts.settings.historyEnabled ? { statement: this.#statements.of(body, fields) } : {};
   }
 
   /**
