@@ -140,7 +140,6 @@ export interface RequestAnalyzer {
   analyze(proxied: ProxiedRequest, body: BodyStart | null): Analysis | Promise<Analysis>;
 }
 
-/** Statements that may call `kill_query`: `mayKillQuery` looks closer. */
 export const KILL_QUERY = /kill_query|\bexecute\b/i;
 /** The name in a prepared statement's header: URL-encoded, or compressed and only readable by the analysis. */
 const inHeader = /kill(?:_|%5f)query|zstd/i;
@@ -208,7 +207,7 @@ export interface OutgoingRequest {
   readonly headers: readonly string[];
   /** The gateway's address as the client named it; null if forwarded headers are off. */
   readonly view: ClientView | null;
-  /** True if each cluster gets the same request, without `requestTo`. */
+  /** True if each cluster gets the same request. */
   readonly isCommon: boolean;
   readonly body: Buffer | Readable | null;
   /** Milliseconds until the head of the response must be there (`routing.asyncTimeout`). */

@@ -299,10 +299,7 @@ export class Submissions {
   }
 }
 
-/**
- * Lets a submission wait that found its cluster full, and starts or rejects it then. It has given its slots back.
- * @param excluded clusters that failed it; null for none
- */
+/** Lets a submission wait that found its cluster full, and has given its slots back. @param excluded clusters that failed it */
 export type WaitAgain = (exchange: SubmissionExchange, excluded: ReadonlyMap<string, string> | null) => void;
 
 /** Maximum number of waits of one submission: after a wait a cluster normally has capacity. */
