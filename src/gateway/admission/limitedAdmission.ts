@@ -2,7 +2,7 @@ import type { Demand } from '../../admission/acquisitions.ts';
 import { type Attempt, FairQueue } from '../../admission/fairQueue.ts';
 import type { LimitCounters } from '../../admission/limitCounters.ts';
 import type { Clock, Random } from '../../model/clock.ts';
-import { firstHeader } from '../../model/http.ts';
+import { firstHeader, headerValues } from '../../model/http.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { type AdmissionPolicy, DEFAULT_QUEUE, noPolicy, type QueuePolicy } from '../../routing/admissionPolicy.ts';
 import { findEligible, isServed, unlimitedCapacity } from '../../routing/clusterChooser.ts';
@@ -365,7 +365,8 @@ export class LimitedAdmission implements Admission {
     const query = { group: decision.group, user: user.user ?? '', source, groups: user.membership?.groups ?? [] };
     return this.#demands.of(this.policy, query, user.membership?.digest, () => {
       if (body === undefined) return [];
-      const { exact, shape } = digestsOfBody(body, headers, this.parts.names);
+      const lines = headerValues(headers, this.parts.names.headerKey('Prepared-Statement'));
+      const { exact, shape } = digestsOfBody(body, lines);
       return [exact, shape];
     });
   }

@@ -142,9 +142,15 @@ export class Submissions {
     const isBound = transaction !== null || killed !== null;
     const statement = isBound ? await this.#bind(proxied, submission, transaction, killed) : submission;
     if (statement === null) return;
-    const { body: sent } = statement;
-    const asked = { decision, user, headers: request.rawHeaders, body: sent, bytes: sent.bytes.length };
-    const admitted = admission.admit(asked);
+    const { body: content } = statement;
+    const admissionRequest = {
+      decision,
+      user,
+      headers: request.rawHeaders,
+      body: content,
+      bytes: content.bytes.length,
+    };
+    const admitted = admission.admit(admissionRequest);
     const slots = admitted.slots ?? null;
     // From here on its end gives the slots back, also while it waits.
     const exchange = this.#exchange(proxied, slots === null ? statement : { ...statement, slots });
