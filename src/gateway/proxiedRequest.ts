@@ -205,7 +205,7 @@ export interface OutgoingRequest {
   /** Path and query string as the client sent them. */
   readonly target: string;
   readonly headers: readonly string[];
-  /** The gateway's address as the client named it; null if forwarded headers are off. */
+  /** The gateway as the client named it; null without forwarded headers. */
   readonly view: ClientView | null;
   /** True if each cluster gets the same request. */
   readonly isCommon: boolean;
@@ -249,7 +249,7 @@ export function outgoingRequest(
   };
 }
 
-/** Segments of spooled results need the key of their cluster. */
+/** Spooled segments need the key of their cluster. */
 function takesSpooled({ spooledEncoding, settings }: ExchangeParts, { kind, fields }: ProxiedRequest): boolean {
   return kind === 'submission' && settings.forwardedHeadersEnabled && fields.has(spooledEncoding);
 }

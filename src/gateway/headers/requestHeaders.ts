@@ -448,7 +448,7 @@ export function linesWithout(lines: readonly string[], names: ReadonlySet<string
 /** Header lines of a request as the gateway reads them. */
 export interface ClientHeaders {
   readonly fields: HeaderFields;
-  /** Prefixes in lower case of the names that the client uses, such as `x-trino-`; empty without such headers. */
+  /** Prefixes in lower case, such as `x-trino-`; empty without such headers. */
   readonly prefixes: readonly string[];
   /** Error message for a header or cookie with different values under two names, or null. */
   readonly conflict: string | null;
