@@ -270,12 +270,12 @@ function rejectionsOf(all: readonly Resource[], settings: ValidateSettings): Rea
   return new Map(rejections);
 }
 
-/** Settings of a gateway as it is configured; nothing of a cluster's Services, Secrets and labels is known. */
+/** Settings of a gateway as configured; Services, Secrets and labels of a cluster are unknown. */
 function programSettings({ config, isConfigured, context }: ValidateSettings): ProgramSettings {
   const { resources, routing } = config;
+  const compiler = createRuleCompiler({ ...ruleCompilerOptions(config), ...context, monotonic: () => 0 });
   return {
-    compiler: createRuleCompiler({ ...ruleCompilerOptions(config), ...context, monotonic: () => 0 }),
-    rulesFile: null,
+    rules: { compiler, file: null },
     services: unreadServices(noServices),
     allowedServiceNamespaces: resources.allowedServiceNamespaces,
     defaultRoutingGroup: routing.defaultRoutingGroup,

@@ -10,7 +10,7 @@ import { type ChoiceSettings, ClusterChooser } from '../routing/clusterChooser.t
 import { type ExternalRules, GroupRouter } from '../routing/groupRouter.ts';
 import { ALLOWED_METHODS, type Refusal, toRefusal } from '../routing/refusal.ts';
 import type { RoutingTable } from '../routing/routingTable.ts';
-import { type PathPattern, ProxiedPaths, type ProxiedTarget } from '../routing/statementProtocol.ts';
+import { type ProxiedPathOptions, ProxiedPaths, type ProxiedTarget } from '../routing/statementProtocol.ts';
 import type { QueuedQueryRepository } from '../store/queuedQueryRepository.ts';
 import type { HistoryWriter, Store } from '../store/store.ts';
 import type { Admission } from './admission/admission.ts';
@@ -20,7 +20,7 @@ import { type GatewayResponses, OwnResponses, RefusalIds, ResponseHeaders, respo
 import type { ForwardedHeadersObservation } from './exchanges/responseWatch.ts';
 import { ForwardedCheck } from './exchanges/responseWatch.ts';
 import { ownCookieNames } from './headers/cookies.ts';
-import { ProtocolHeaders, RequestHeaders, type TrustPeer } from './headers/requestHeaders.ts';
+import { ProtocolHeaders, type RequestHeaderOptions, RequestHeaders } from './headers/requestHeaders.ts';
 import type { HealthMonitors } from './health/healthMonitors.ts';
 import { DataPlaneMetrics } from './metrics/dataPlaneMetrics.ts';
 import type { QueryOutcomes } from './outcomes/queryOutcomes.ts';
@@ -81,15 +81,32 @@ export interface QueueOptions {
   readonly replica: string;
 }
 
-export interface DataPlaneDependencies {
+/** Parts of the process that every part of the data plane may use. */
+interface ProcessParts {
   readonly names: ProductNames;
-  readonly table: { readonly current: RoutingTable };
-  readonly store: Pick<Store, 'coordinators' | 'queries' | 'transactions' | 'history'>;
+  readonly bodies: RequestBodies;
+  readonly logger: Logger;
+  readonly registry: Registry;
+  readonly clock: Clock;
+  readonly random: Random;
+}
+
+/** Parts that get what happens to queries, and what these show of clusters. */
+interface QueryObservers {
   readonly history: Pick<HistoryWriter, 'add' | 'findBuffered' | 'fitText' | 'whenWritten'>;
-  /** Null: requests are not traced. */
-  readonly tracing: Tracing | null;
   readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
   readonly outcomes: Pick<QueryOutcomes, 'begin' | 'page' | 'end' | 'cancel' | 'lose' | 'reject' | 'awaitsRows'>;
+  /** Null: requests are not traced. */
+  readonly tracing: Tracing | null;
+  /** Takes what real requests find out about clusters. */
+  readonly reports: Pick<HealthMonitors, 'connectionFailed' | 'serverFailed'>;
+  /** Takes changes of whether a cluster honours forwarded headers. */
+  readonly onObservation: (observation: ForwardedHeadersObservation) => void;
+}
+
+export interface DataPlaneDependencies extends ProcessParts, QueryObservers {
+  readonly table: { readonly current: RoutingTable };
+  readonly store: Pick<Store, 'coordinators' | 'queries' | 'transactions' | 'history'>;
   readonly analyzer: RequestAnalyzer;
   /** Mapping of user names; null or absent: disabled. */
   readonly mapping?: UserMapping | null;
@@ -101,27 +118,13 @@ export interface DataPlaneDependencies {
   readonly queue: QueueOptions | null;
   /** True if the resource source or the database was read, so that a missing cluster is a final response. */
   readonly isLoaded: () => boolean;
-  readonly bodies: RequestBodies;
-  readonly logger: Logger;
-  readonly registry: Registry;
-  readonly clock: Clock;
-  readonly random: Random;
-  /** Takes what real requests find out about clusters. */
-  readonly reports: Pick<HealthMonitors, 'connectionFailed' | 'serverFailed'>;
-  /** Takes changes of whether a cluster honours forwarded headers. */
-  readonly onObservation: (observation: ForwardedHeadersObservation) => void;
 }
 
-export interface DataPlaneOptions {
-  readonly additionalStatementPaths: readonly string[];
-  readonly extraWhitelistPaths: readonly PathPattern[];
-  readonly trustPeer: TrustPeer;
-  /** `server.clientCertificateHeader`: never sent to a cluster; null for none. */
-  readonly certificateHeader: string | null;
+export interface DataPlaneOptions
+  extends ProxiedPathOptions,
+    Pick<RequestHeaderOptions, 'trustPeer' | 'certificateHeader' | 'ownCookies'> {
   /** Audiences of service account tokens that clusters do not get; null or absent: they get all. */
   readonly localAudiences?: readonly string[] | null;
-  /** Cookies of the gateway itself: never sent to a cluster. */
-  readonly ownCookies: readonly string[];
   /** Users of client certificates; null: certificates name no users. */
   readonly certificates: {
     readonly users: ClientCertificates;
@@ -152,7 +155,7 @@ export type ExchangeParts = Omit<DataPlaneParts, 'responses'> & { readonly respo
 
 /** Makes the parts of the data plane: the one place that knows all of them. */
 function composeShared(dependencies: DataPlaneDependencies, options: DataPlaneOptions) {
-  const { settings, handshakeCookies, certificates, ownCookies } = options;
+  const { settings, handshakeCookies, certificates, ownCookies, trustPeer, certificateHeader } = options;
   const { names, table, clock, logger, registry, store, random, tracing, admission, externalRules } = dependencies;
   const { defaultRoutingGroup, propagateErrors, ownerTakeover } = settings;
   const hasCapacity = (cluster: string) => admission.hasCapacity?.(cluster) ?? true;
@@ -176,9 +179,7 @@ function composeShared(dependencies: DataPlaneDependencies, options: DataPlaneOp
       names,
       viaToken: refusalIds.process,
       forwardedHeadersEnabled: settings.forwardedHeadersEnabled,
-      trustPeer: options.trustPeer,
-      ownCookies,
-      certificateHeader: options.certificateHeader,
+      ...{ trustPeer, ownCookies, certificateHeader },
       tracing: tracing !== null,
     }),
     responseHeaders: new ResponseHeaders(

@@ -19,9 +19,8 @@ import type { ServiceLookup } from './serviceLookup.ts';
 
 /** Inputs of outcomes in addition to the resources. */
 export interface ProgramSettings {
-  readonly compiler: RuleCompiler;
-  /** The rules file as it was last read; null when none is configured. */
-  readonly rulesFile: { readonly current: RulesFile | null } | null;
+  /** Compiler of rules, and the rules file as last read; null: none is configured. */
+  readonly rules: { readonly compiler: RuleCompiler; readonly file: { readonly current: RulesFile | null } | null };
   readonly services: ServiceLookup;
   readonly allowedServiceNamespaces: readonly string[];
   readonly defaultRoutingGroup: string;

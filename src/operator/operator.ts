@@ -1,4 +1,5 @@
 import type { Registry } from 'prom-client';
+import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { Findings } from '../kinds/outcome.ts';
 import type { Platform, ProgramSettings } from '../kinds/resourceKind.ts';
 import { noServices } from '../kinds/serviceLookup.ts';
@@ -7,7 +8,7 @@ import { registryNameOf } from '../model/resource.ts';
 import { noCounts } from '../routing/admissionCounts.ts';
 import type { AuditWriter } from '../store/auditWriter.ts';
 import type { SchemaStores } from '../store/resourceGroupStore.ts';
-import type { SourceName, Store } from '../store/store.ts';
+import type { Store } from '../store/store.ts';
 import { OperatorAudit } from './audit/operatorAudit.ts';
 import { Discoveries } from './discovery/discoveries.ts';
 import type { EventRecorder } from './events/eventRecorder.ts';
@@ -127,22 +128,10 @@ function selectionOf({ source, class: gatewayClass, labelSelector, namespaces }:
 }
 
 /** `resources` of the configuration. */
-export interface ResourceSettings {
-  readonly source: SourceName;
-  readonly directory: string | null;
-  readonly namespace: string | null;
-  /** In place of `namespace`, unless empty. */
-  readonly namespaces: readonly string[];
-  /** Class of the gateway; null: resources that name none are its own. */
-  readonly class: string | null;
-  /** As `parseLabelSelector` reads it; null: any labels. */
-  readonly labelSelector: string | null;
-  /** Lease of this gateway; null: that of its class. */
-  readonly leaseName: string | null;
-  readonly kubeconfig: string | null;
-  readonly writeNamespace: string | null;
-  readonly unmanagedRows: 'serve' | 'ignore';
-}
+type ResourceSettings = Omit<
+  GatewayConfig['resources'],
+  'allowedAddresses' | 'allowedServiceNamespaces' | 'apiWrites' | 'discovery' | 'massDeletion' | 'webhook'
+>;
 
 /** The platform of a gateway. @param own the gateway's namespace */
 export function platformOf(

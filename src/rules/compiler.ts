@@ -325,7 +325,7 @@ class SetCompiler implements RuleCompiler {
     return ruleSet;
   }
 
-  #setOptions(fileFailed: boolean, failures: RuleFailureReports | null): RuleSetOptions {
+  #setOptions(fileFailed: boolean, reports: RuleFailureReports | null): RuleSetOptions {
     const { names, onRuleError, limits, sources = systemSources } = this.#options;
     return {
       names,
@@ -333,9 +333,7 @@ class SetCompiler implements RuleCompiler {
       onRuleError,
       fileFailed,
       rights: this.#rights,
-      onFailure: (rule, message) => failures?.report(rule, message),
-      onNotAsked: (rule) => failures?.count(rule),
-      onConflict: (tenants) => this.#options.onTenantConflict?.(tenants),
+      reports,
       sources,
     };
   }

@@ -117,7 +117,7 @@ export interface RuleLimits {
 }
 
 /** Settings of the rules engine (`routingRules`, docs/rules.md). */
-export interface RuleCompilerOptions {
+export interface RuleSettings {
   readonly names: ProductNames;
   /** Undefined: enabled if there is a rules file or a RoutingRule. */
   readonly rulesEngineEnabled: boolean | undefined;
@@ -129,6 +129,10 @@ export interface RuleCompilerOptions {
   readonly onFileError: 'header' | 'keepLast';
   /** Defaults: see `defaultRuleLimits` in limits.ts. */
   readonly limits?: Partial<RuleLimits>;
+}
+
+/** Listeners of a compiler and of its rule sets. */
+export interface RuleListeners {
   /** Called for every failure. Must not throw. */
   readonly countFailure?: (rule: string, origin: RuleFailure['origin']) => void;
   /** Called at most once per rule and `failureIntervalMs` (default: 10 s). Must not throw. */
@@ -142,6 +146,9 @@ export interface RuleCompilerOptions {
   readonly failureIntervalMs?: number;
   /** Monotonic milliseconds, for that interval. */
   readonly monotonic: () => number;
+}
+
+export interface RuleCompilerOptions extends RuleSettings, RuleListeners {
   /** Clocks and random numbers of the rules; default: of the machine. */
   readonly sources?: Sources;
 }

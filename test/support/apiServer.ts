@@ -61,6 +61,7 @@ export type ServerOptions = Partial<Omit<ApiParts, 'resourceGroups' | 'ui'>> & {
   readonly ui?: Partial<ApiParts['ui']>;
   /** Who may call; everybody where it is left out. */
   readonly access?: Partial<AuthenticationSettings>;
+  readonly environment?: Readonly<Record<string, string>>;
   readonly accessDependencies?: Partial<AuthenticationDependencies>;
 };
 
@@ -89,10 +90,10 @@ export async function startApiOver<R extends ClusterRegistry>(
   const names = productNames(options.product ?? 'Engine');
   const authentication = await openAuthentication(
     { authentication: null, authorization: null, presetUsers: {}, pagePermissions: {}, ...options.access },
+    options.environment ?? {},
     {
       names,
       trustPeer: () => false,
-      environment: {},
       kubernetes: async () => ({ kubeConfig: new KubeConfig(), namespace: 'default' }),
       revocations: null,
       clock: systemClock,

@@ -44,8 +44,6 @@ export type AuthenticationSettings = Pick<
 export interface AuthenticationDependencies {
   readonly names: ProductNames;
   readonly trustPeer: TrustPeer;
-  /** Variables for `${ENV:NAME}` in the file of the LDAP server. */
-  readonly environment: Environment;
   /** The Kubernetes API server; asked for only where `authentication.kubernetes` is configured. */
   readonly kubernetes: () => Promise<{
     readonly kubeConfig: KubeConfig;
@@ -54,10 +52,8 @@ export interface AuthenticationDependencies {
   }>;
   /** Shared storage of ended sessions; null: in the memory of each replica. */
   readonly revocations: EndedSessionRepository | null;
-  /** Users of client certificates; null: certificates name no users. */
-  readonly certificates?: ClientCertificates | null;
-  /** Groups of users; null or absent: they are missing. */
-  readonly groups?: UserGroups | null;
+  /** Users of client certificates and groups of users; null: none. */
+  readonly identity?: { readonly certificates: ClientCertificates | null; readonly groups: UserGroups | null };
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Registry;
@@ -66,15 +62,17 @@ export interface AuthenticationDependencies {
 /**
  * Makes what recognises callers, from the configuration. Nothing is connected to: provider, LDAP server and
  * API server are asked when a call needs them.
+ * @param environment variables for `${ENV:NAME}` in the file of the LDAP server
  * @throws GatewayError EG_IMPOSSIBLE naming the key of the configuration that cannot be used
  */
 export async function openAuthentication(
   settings: AuthenticationSettings,
+  environment: Environment,
   dependencies: AuthenticationDependencies,
 ): Promise<Authentication> {
   const { logger } = dependencies;
   const { authentication } = settings;
-  const result = new Authentication(await openParts(settings, dependencies));
+  const result = new Authentication(await openParts(settings, environment, dependencies));
   if (result.isOpen) {
     const why = authentication === null ? 'authentication is not configured' : 'authentication is none';
     logger.warn(`${why}: every call of the API passes with all roles`);
@@ -88,17 +86,18 @@ export async function openAuthentication(
 /** The configured ways of recognising callers; null if one is not configured. */
 export type AuthenticationParts = Awaited<ReturnType<typeof openParts>>;
 
-async function openParts(settings: AuthenticationSettings, dependencies: AuthenticationDependencies) {
+async function openParts(settings: AuthenticationSettings, env: Environment, given: AuthenticationDependencies) {
   const { authentication, authorization, presetUsers, pagePermissions } = settings;
-  const { names, trustPeer, environment, clock, logger, metrics, groups = null, certificates = null } = dependencies;
-  const origins = authentication === null ? null : new LoginOrigins(dependencies);
+  const { names, trustPeer, clock, logger, metrics } = given;
+  const { groups = null, certificates = null } = given.identity ?? {};
+  const origins = authentication === null ? null : new LoginOrigins(given);
   const record: RecordAttempt = (name, source, result) => origins?.note(name, source, result);
   const keyring = await openKeyring(keySource(authentication), { clock, logger });
   const [keys] = await keyring();
   const presets = new PresetUsers(authentication?.form ? presetUsers : withoutPasswords(presetUsers), keys.mark);
-  const revocations = new Revocations(dependencies.revocations, clock, logger);
+  const revocations = new Revocations(given.revocations, clock, logger);
   const seals = new SealedTexts(keyring);
-  const ldap = ldapServers(environment);
+  const ldap = ldapServers(env);
   const loginLdap = await ldap(authentication?.form?.ldapConfigPath ?? null, 'authentication.form.ldapConfigPath');
   const groupLdap = await ldap(authorization?.ldapConfigPath ?? null, 'authorization.ldapConfigPath');
   const rolesOfGroups = groupRoleMapping(authorization?.groupRoles ?? null);
@@ -118,7 +117,7 @@ async function openParts(settings: AuthenticationSettings, dependencies: Authent
     /** OpenID providers at which users log in, by name, in the order of the login page. */
     providers,
     issuedTokens: new IssuedTokens(authorities, metrics),
-    kubernetes: await kubernetesAccess(authentication, dependencies, record),
+    kubernetes: await kubernetesAccess(authentication, given, record),
     /** Users of client certificates, for programs; null if they are not recognised by them. */
     certificates: authentication?.clientCertificates === true ? certificates : null,
     /** Null: the default of the product. */

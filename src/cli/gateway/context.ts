@@ -169,7 +169,7 @@ export async function openControl(
           logger,
         );
   onClose(() => rulesFile?.stop());
-  // Before the operator, so that the first rule set has the file's rules; the listener exists before the first change.
+  // Before the operator: the first rule set has the file's rules; the listener exists before the first change.
   const operator: Operator = await createOperator({
     resources: config.resources,
     kinds: resourceKinds,
@@ -184,8 +184,7 @@ export async function openControl(
     resourceGroups: groupTables,
     ownDatabase: databaseName(databaseSettings(config)),
     table,
-    compiler,
-    rulesFile,
+    rules: { compiler, file: rulesFile },
     admissionCounts: counts,
     instance: `${hostname()}-${randomUUID()}`,
     clock,

@@ -49,23 +49,19 @@ export async function openApi(
   const { config, version, names, replica, trustPeer, environment, logger, metrics, clock, startedAt } = context;
   const { store, history, outcomes, auditWriter, runningQueries } = storage;
   const { table, operator, clusterChanges } = control;
-  const authentication = await openAuthentication(config, {
+  const authentication = await openAuthentication(config, environment, {
     names,
     trustPeer,
-    environment,
     kubernetes: async () => {
       const { loadKubeConfig, watchedNamespaces } = await import('../../operator/sources/kubernetes/kubeConfig.ts');
       const kubeConfig = loadKubeConfig(config.resources.kubeconfig);
       const namespaces = watchedNamespaces(config.resources, kubeConfig);
-      // A call may concern resources of any namespace.
+      // Of all namespaces.
       return { kubeConfig, namespace: namespaces?.length === 1 ? (namespaces[0] ?? null) : null };
     },
     revocations: store.endedSessions,
-    certificates: certificates?.users ?? null,
-    groups,
-    clock,
-    logger,
-    metrics,
+    identity: { certificates: certificates?.users ?? null, groups },
+    ...{ clock, logger, metrics },
   });
   const { keys = null } = certificates ?? {};
   const api = await createApi({

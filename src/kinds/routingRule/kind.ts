@@ -221,10 +221,10 @@ export class RuleProgram implements KindProgram {
     return this.#outcomes;
   }
 
-  /** Thousands of rules take a while to compile: only if one of them, the file, or a right is another than last time. */
+  /** Compiles rules if one of them, the file or a right changed. */
   #compile(rules: readonly Resource[], rights: RuleRights | null): CompiledRules {
-    const { compiler, rulesFile } = this.#settings;
-    const file = rulesFile?.current ?? null;
+    const { compiler, file: followed } = this.#settings.rules;
+    const file = followed?.current ?? null;
     const inputs = [rights?.version, file];
     const isSame = isDeepStrictEqual(inputs, this.#inputs) && areAlike(rules, this.#rules, isSameRule);
     if (isSame && this.#compiled !== null) return this.#compiled;

@@ -114,7 +114,7 @@ export class OperatorAudit {
       this.#epoch = null;
       this.#waiting.clear();
     }
-    const isSameFile = (this.#options.rulesFile?.current ?? null) === this.#file;
+    const isSameFile = (this.#options.rules.file?.current ?? null) === this.#file;
     const isCompared = this.#epoch === fence?.epoch && isSameFile && this.#changed.size + this.#waiting.size === 0;
     if (!isWriter || isCompared) {
       this.#wake = Promise.withResolvers();
@@ -134,7 +134,7 @@ export class OperatorAudit {
 
   /** Compares resources and rules of the rules file with the marks, and records the differences. */
   async #compare(fence: Fence): Promise<void> {
-    const file = this.#options.rulesFile?.current ?? null;
+    const file = this.#options.rules.file?.current ?? null;
     const isSame = this.#epoch === fence.epoch && file === this.#file;
     const changed = [...this.#changed.union(this.#waiting)];
     this.#changed.clear();

@@ -83,14 +83,14 @@ export class RoutingState {
 
   /** The reason that a resource would not be accepted if it were declared now; undefined: none is known. Changes nothing. */
   rejection(resource: Resource): ConditionDraft | undefined {
-    const { kinds, source, services, compiler } = this.#options;
+    const { kinds, source, services, rules } = this.#options;
     const kind = kinds.of(resource.kind);
     const [key, name] = [keyTextOf(resource), registryNameOf(resource)];
     const isOther = (each: Resource) =>
       keyTextOf(each) !== key && (!kind.hasUniqueNames || registryNameOf(each) === name);
     const program = kind.program({
       ...this.#options,
-      ...{ services: unreadServices(services), compiler: compiler.fresh(), rulesFile: null },
+      ...{ services: unreadServices(services), rules: { compiler: rules.compiler.fresh(), file: null } },
     });
     const draft: RoutingDraft = {
       ...{ rows: [], resources: new Map(), tenancy: this.tenancy },

@@ -16,6 +16,7 @@ import { describe } from '../values/describe.ts';
 import { javaText } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
 import { ConditionIndex, textReader } from './conditionIndex.ts';
+import type { RuleFailureReports } from './failureReports.ts';
 import { type RulePlace, Trace } from './trace.ts';
 
 /** `result`, with a log of the current rule's entries for the trace. */
@@ -67,11 +68,8 @@ export interface RuleSetOptions {
   readonly fileFailed: boolean;
   /** Rights of rules by namespace; null: unrestricted. */
   readonly rights: RuleRights | null;
-  readonly onFailure: (rule: CompiledRule, message: string) => void;
-  /** Called for a rule that was skipped because the decision's time was used up. */
-  readonly onNotAsked: (rule: CompiledRule) => void;
-  /** Called for a query that several tenants would decide. */
-  readonly onConflict: (tenants: readonly string[]) => void;
+  /** Null: failures are not reported. */
+  readonly reports: RuleFailureReports | null;
   readonly sources: Sources;
   readonly recorded?: RecordedQuestions;
 }
@@ -169,10 +167,10 @@ export class CompiledRuleSet implements RuleSet {
 
   /** Returns the tenant that decides a request; none without rules of tenants. */
   deciderOf(request: RuleRequest): Decider {
-    const { rights, onConflict } = this.#options;
+    const { rights, reports } = this.#options;
     if (!this.needsSender || rights === null) return noDecider;
     const decider = rights.tenancy.decider(request.sender, this.#sourceOf(request) ?? '');
-    if (decider.conflict.length > 0) onConflict(decider.conflict);
+    if (decider.conflict.length > 0) reports?.conflict(decider.conflict);
     return decider;
   }
 
@@ -251,14 +249,14 @@ export class CompiledRuleSet implements RuleSet {
         return;
       }
       if (e.isOutOfTime) draft.outOfTime = definition.name;
-      this.#options.onFailure(rule, error.message);
+      this.#options.reports?.report(rule, error.message);
       this.#noteFailure(rule, number, error.message, draft);
     }
   }
 
   /** The time limit belongs to the decision: rules after the one that used it up are treated like failed rules. */
   #notAsked(rule: CompiledRule, number: number, cause: string, draft: DecisionDraft): void {
-    this.#options.onNotAsked(rule);
+    this.#options.reports?.count(rule);
     const { time } = this.#options.limits;
     this.#noteFailure(rule, number, `not asked: rule ${cause} used up the decision's time of ${time} ms`, draft);
   }

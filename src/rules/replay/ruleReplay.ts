@@ -282,9 +282,7 @@ export class RuleReplay {
     return new CompiledRuleSet(rules, {
       names,
       ...{ limits, onRuleError, fileFailed, rights },
-      onFailure: () => undefined,
-      onNotAsked: () => undefined,
-      onConflict: () => undefined,
+      reports: null,
       sources: this.#sources,
       recorded: {
         objectOf: (request) => new RecordedRequestObject(request as RecordedRequest, names),

@@ -74,11 +74,11 @@ presetUsers:
     ldap = await startLdapServer(tree);
     searching = await startApi({
       access: settings(file('search.yaml', bySearch)),
-      accessDependencies: { environment },
+      environment,
     });
     binding = await startApi({
       access: settings(file('bind.yaml', ['ldapUserDnPattern: uid=${USER},ou=people,dc=example,dc=com'])),
-      accessDependencies: { environment },
+      environment,
     });
   });
   afterAll(async () => {
@@ -123,7 +123,7 @@ presetUsers:
     const proxy = await startTcpProxy(ldap.port);
     const counted = await startApi({
       access: settings(file('counted.yaml', bySearch, proxy.port)),
-      accessDependencies: { environment },
+      environment,
     });
     const response = await counted.call('POST', '/login', {
       body: JSON.stringify({ username: name, password: 'wrong' }),
@@ -160,7 +160,7 @@ presetUsers:
   test('are refused, but not as wrong, while the server is unavailable', async () => {
     const away = await startApi({
       access: settings(file('away.yaml', bySearch, 9)),
-      accessDependencies: { environment },
+      environment,
     });
     const response = await login(away, 'marie', 'radium');
     expect([response.status, response.json().error.code]).toEqual([503, 'EG_IDENTITY_UNAVAILABLE']);
@@ -172,7 +172,7 @@ presetUsers:
     const path = file('refused.yaml', bySearch);
     const refused = await startApi({
       access: settings(path),
-      accessDependencies: { environment: { READER_PASSWORD: 'x' } },
+      environment: { READER_PASSWORD: 'x' },
     });
     expect((await login(refused, 'marie', 'radium')).status).toBe(503);
     expect(refused.logged.join('\n')).toContain('the server rejects ldapAdminBindDn with ldapAdminPassword');
@@ -201,7 +201,7 @@ presetUsers:
       const port = way === 'StartTLS' ? server.port : (server.tlsPort ?? 0);
       const lines = [way === 'StartTLS' ? 'useTls: true' : 'useSsl: true', ...bySearch];
       if (trust !== null) lines.push(`ldapTrustStorePath: ${trust}`);
-      return startApi({ access: settings(file('tls.yaml', lines, port)), accessDependencies: { environment } });
+      return startApi({ access: settings(file('tls.yaml', lines, port)), environment });
     };
 
     test.each(['StartTLS', 'ldaps'])('by %s, at once and one after the other', async (way) => {
@@ -259,6 +259,6 @@ presetUsers:
     ],
   ])('stop the start with %s', async (_, lines, message) => {
     const path = file('mistake.yaml', lines);
-    await expect(startApi({ access: settings(path), accessDependencies: { environment } })).rejects.toThrow(message);
+    await expect(startApi({ access: settings(path), environment })).rejects.toThrow(message);
   });
 });
