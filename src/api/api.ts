@@ -18,6 +18,7 @@ import { securitySchemes } from './auth/endpointAccess.ts';
 import { guardRoutes, rejectUnknownParameters } from './auth/guard.ts';
 import { configurationRoute, loginRoutes, pageRoutes } from './auth/loginRoutes.ts';
 import { clusterRoutes, heldDeletionRoutes } from './clusters.ts';
+import { digestRoutes } from './digests.ts';
 import { errorHandler, malformed } from './errors.ts';
 import { eventRoutes, versionBeside, versionOfText } from './events.ts';
 import { explainRoute, queryDetailsRoute } from './explain.ts';
@@ -189,6 +190,7 @@ function storeRoutes(api: StoreContext): void {
   auditRoutes(api);
   queueRoutes(api, listQueue);
   queryRoutes(api);
+  digestRoutes(api);
   queryDetailsRoute(api, listQueue);
 }
 

@@ -14,10 +14,10 @@ import { callerOf, isVisible, visibleFilter, visibleQueries } from './auth/guard
 import {
   LISTED_TEXT,
   ListedQuery,
-  outcomeResponse,
   type QueryOutcome,
   QueryPage,
   QueueList,
+  queryRow,
   RunningQueryList,
   Statistics,
 } from './responses/queries.ts';
@@ -45,6 +45,7 @@ const texts = {
   text: text('Part of the statement, letter case aside.'),
   errorName: text('SYNTAX_ERROR'),
   errorType: text('USER_ERROR'),
+  digest: optionalTextField({ pattern: '^[0-9a-f]{16}$', description: 'Digest of the shape of the statement.' }),
 };
 const state = queryStates.join('|');
 const filters = {
@@ -189,10 +190,6 @@ function placeOf(after: string | undefined) {
   const parts = /^(\d{1,15}):(.+)$/s.exec(after);
   if (parts !== null) return { created: Number(parts[1]), queryId: searchText(parts[2] as string) };
   throw new GatewayError('EG_MALFORMED', 'after must be `next` of the page before.', { field: 'after' });
-}
-
-function queryRow({ created, outcome, ...rest }: ListedOutcome) {
-  return { ...rest, created: iso(created), outcome: outcomeResponse(outcome) };
 }
 
 async function* chunks(list: QueryList, filter: QueryListFilter): AsyncGenerator<ReturnType<typeof queryRow>[]> {

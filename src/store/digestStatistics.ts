@@ -41,7 +41,7 @@ export interface DigestValue {
 }
 
 /** Figures of the queries of one digest. */
-export interface DigestDetails {
+export interface DigestBreakdown {
   readonly shape: string | null;
   readonly figures: DigestFigures;
   /** By hour, in order; hours without queries are left out. `start` in milliseconds since 1970. */
@@ -190,7 +190,7 @@ export function digestStatistics(database: Database) {
     },
 
     /** Figures of one digest; null if none of its queries ended in the range. */
-    of: async (digest: string, filter: DigestFilter): Promise<DigestDetails | null> => {
+    of: async (digest: string, filter: DigestFilter): Promise<DigestBreakdown | null> => {
       const { summed, single } = await rangesOf(filter);
       const byHour = new Map<number, DigestFigures>();
       const narrow = (queries: Knex.QueryBuilder) => narrowed(queries.where({ digest }), filter, queryColumns);
@@ -218,7 +218,7 @@ export function digestStatistics(database: Database) {
       }
       const shapes = await shapesOf([digest]);
       return {
-        ...{ shape: shapes.get(digest) ?? null, figures, values: values as DigestDetails['values'] },
+        ...{ shape: shapes.get(digest) ?? null, figures, values: values as DigestBreakdown['values'] },
         hours: [...byHour].sort(([a], [b]) => a - b).map(([hour, each]) => ({ start: hour * HOUR_MS, figures: each })),
       };
     },

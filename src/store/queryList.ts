@@ -18,6 +18,8 @@ export interface QueryListFilter
   readonly states?: readonly QueryState[];
   readonly errorName?: string;
   readonly errorType?: string;
+  /** Digest of the shape of the statement. */
+  readonly digest?: string;
   /** Inclusive bounds of the time from begin to end. */
   readonly minElapsedMillis?: number;
   readonly maxElapsedMillis?: number;
@@ -137,11 +139,12 @@ export function queryList(database: Database) {
     const equal = { user_name: user, source, cluster, routing_group: routingGroup, query_id: queryId };
     whereGiven(query, prefixed('o', equal), filter.match === 'prefix');
     whereWithin(query, 'o.created', filter);
-    const { states, errorName, errorType, minElapsedMillis, maxElapsedMillis, text } = filter;
+    const { states, errorName, errorType, digest, minElapsedMillis, maxElapsedMillis, text } = filter;
     if (states !== undefined) query.whereIn('o.state', [...states]);
     else query.whereNot('o.state', RUNNING);
     if (errorName !== undefined) query.where('o.error_name', errorName);
     if (errorType !== undefined) query.where('o.error_type', errorType);
+    if (digest !== undefined) query.where('o.digest', digest);
     if (minElapsedMillis !== undefined) query.where('o.elapsed_ms', '>=', minElapsedMillis);
     if (maxElapsedMillis !== undefined) query.where('o.elapsed_ms', '<=', maxElapsedMillis);
     if (text !== undefined) {
@@ -183,8 +186,10 @@ export function queryList(database: Database) {
 }
 
 function asksForOutcomes(filter: QueryListFilter): boolean {
-  const { states, errorName, errorType, minElapsedMillis, maxElapsedMillis } = filter;
-  return [states, errorName, errorType, minElapsedMillis, maxElapsedMillis].some((value) => value !== undefined);
+  const { states, errorName, errorType, digest, minElapsedMillis, maxElapsedMillis } = filter;
+  return [states, errorName, errorType, digest, minElapsedMillis, maxElapsedMillis].some(
+    (value) => value !== undefined,
+  );
 }
 
 function byTime(a: ListedOutcome, b: ListedOutcome): number {

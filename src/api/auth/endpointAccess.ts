@@ -141,7 +141,7 @@ export function endpointTable(
     // Names of users and what rules said: for those who may change all of it.
     [/^\/api\/audit$/, { anyOf: ['API', 'ADMIN'], resources: resourcesOfRole.ADMIN }],
     [/^\/api\/queries\/running(\/|$)/, pages(listClusters)],
-    [/^\/api\/(queries|queries\/export|statistics)$/, pages(listClusters)],
+    [/^\/api\/(queries|queries\/export|statistics|digests|digests\/:digest)$/, pages(listClusters)],
     [/^\/api\/queue$/, pages(listClusters)],
     [/^\/api\/queue\/:id(\/first)?$/, admin(updateCluster)],
     [/^\/api\/rules$/, admin(createRule), 'POST'],

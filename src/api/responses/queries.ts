@@ -1,9 +1,12 @@
 import { Type } from 'typebox';
+import { digestDimensions } from '../../store/digestStatistics.ts';
+import type { ListedOutcome } from '../../store/queryList.ts';
 import { type QueryOutcomeRecord, type QueryState, queryStates, RUNNING } from '../../store/queryOutcome.ts';
 import { statisticsDimensions } from '../../store/statisticsDimension.ts';
 import {
   flagField,
   integerField,
+  iso,
   nullable,
   objectOf,
   objects,
@@ -77,6 +80,11 @@ export const ListedQuery = Type.Object({
   outcome: nullable(reference(QueryOutcome), 'Null: it runs, or nobody saw its end.'),
 });
 export type ListedQuery = ResponseBody<typeof ListedQuery>;
+
+/** A query as lists have it. */
+export function queryRow({ created, outcome, ...rest }: ListedOutcome): ListedQuery {
+  return { ...rest, created: iso(created), outcome: outcomeResponse(outcome) };
+}
 
 export const QueryPage = Type.Object({
   queries: Type.Array(ListedQuery),
@@ -178,3 +186,67 @@ export const Statistics = Type.Object({
   }),
 });
 export type Statistics = ResponseBody<typeof Statistics>;
+
+const digestPercentiles = (of: string) =>
+  objectOf(
+    { description: `${of}, within 4.5 %; null if no query reported it.` },
+    { p50: nullable(Type.Integer()), p95: nullable(Type.Integer()) },
+  );
+export const DigestFiguresResponse = objectOf(
+  { description: 'Figures of queries that ended.' },
+  {
+    queries: integerField('That ended, rejected ones included.'),
+    failures: integerField("FAILED or LOST, without users' errors."),
+    userErrors: integerField('FAILED with USER_ERROR.'),
+    errors: Type.Record(Type.String(), Type.Integer(), { description: 'FAILED and LOST by type of the error.' }),
+    elapsedMillis: Type.Number({ description: 'Sum of durations.' }),
+    cpuMillis: Type.Number({ description: 'Sum of processor time.' }),
+    processedBytes: Type.Number({ description: 'Sum of bytes read.' }),
+    elapsed: digestPercentiles('Duration in milliseconds'),
+    queued: digestPercentiles('Wait in milliseconds, of gateway and engine'),
+    cpu: digestPercentiles('Processor time in milliseconds'),
+    bytes: digestPercentiles('Bytes read'),
+    memory: digestPercentiles('Peak memory in bytes'),
+  },
+);
+export type DigestFiguresResponse = ResponseBody<typeof DigestFiguresResponse>;
+
+const digestRange = {
+  since: integerField('Milliseconds since 1970.'),
+  until: integerField('Milliseconds since 1970.'),
+};
+const shape = textOrNull('Text of the shape, redacted, up to 10,000 characters.');
+
+export const DigestList = Type.Object({
+  ...digestRange,
+  digests: objects('In the order of `top`.', {
+    digest: textOrNull('`other`: digests of hours with too many of them. Null: queries without a digest.'),
+    shape,
+    figures: DigestFiguresResponse,
+    before: Type.Object(DigestFiguresResponse.properties, {
+      description: 'Of the range of equal length before `since`.',
+    }),
+  }),
+});
+export type DigestList = ResponseBody<typeof DigestList>;
+
+const values = (of: string) =>
+  objects(`${of} with most queries, up to 10.`, { value: textOrNull('Null: none.'), queries: Type.Integer() });
+const dimensions = Object.fromEntries(digestDimensions.map((name) => [name, values(`Values of ${name}`)])) as Record<
+  (typeof digestDimensions)[number],
+  ReturnType<typeof values>
+>;
+
+export const DigestDetails = Type.Object({
+  ...digestRange,
+  digest: textField('Digest of the shape.'),
+  shape,
+  figures: DigestFiguresResponse,
+  hours: objects('By hour, in order; hours without queries are left out.', {
+    start: integerField('Milliseconds since 1970.'),
+    figures: DigestFiguresResponse,
+  }),
+  values: Type.Object(dimensions),
+  examples: Type.Array(ListedQuery, { description: 'The newest queries, up to 10.' }),
+});
+export type DigestDetails = ResponseBody<typeof DigestDetails>;

@@ -1,11 +1,13 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { QueryPage } from '../../../src/api/responses/queries.ts';
+import type { DigestDetails, DigestList, QueryPage } from '../../../src/api/responses/queries.ts';
 import type { KnexStore } from '../../../src/store/openStore.ts';
 import type { StoredReplay } from '../../../src/store/queryOutcome.ts';
+import { until } from '../../support/gateway.ts';
 import type { GatewayProcess } from '../../support/gatewayProcess.ts';
 import { manifest } from '../../support/manifest.ts';
+import { sessionKeyPaths } from '../../support/sessionKeyPair.ts';
 import { runQuery, submit } from '../../support/statementClient.ts';
-import { worldOf } from '../../support/world.ts';
+import { basic, worldOf } from '../../support/world.ts';
 
 describe('digests of queries', () => {
   const world = worldOf('suite');
@@ -80,5 +82,103 @@ describe('digests of queries', () => {
     const denied = await submit(gateway.url, "SELECT 'denied', 2", { headers: { 'X-Team': 'red' } });
     await expect.poll(async () => (await listed(denied.id))?.outcome?.state).toBe('DENIED');
     expect((await listed(denied.id))?.outcome?.digest).toBe((await outcomeOf('SELECT 1, 2')).digest);
+  });
+});
+
+describe('figures by digest', () => {
+  const world = worldOf('suite');
+  let gateway: GatewayProcess;
+
+  const call = async (path: string, user: string) => {
+    const response = await fetch(`${gateway.url}${path}`, { headers: basic(user, 'x') });
+    // biome-ignore lint/suspicious/noExplicitAny: tests read a field of it
+    return { status: response.status, json: (await response.json()) as any };
+  };
+  const list = async (query: string, user = 'boss') =>
+    (await call(`/api/digests?${query}`, user)).json.digests as DigestList['digests'];
+  const counts = async (query: string, user = 'boss') =>
+    (await list(query, user)).map(({ shape, figures }) => [shape, figures.queries]);
+
+  beforeAll(async () => {
+    const engine = await world.engine({ name: 'engine' });
+    await world.declare(
+      manifest('EngineCluster', 'first', { proxyTo: engine.url, routingGroup: 'adhoc' }),
+      manifest('EngineCluster', 'second', { proxyTo: engine.url, routingGroup: 'etl' }),
+    );
+    gateway = await world.startReady({
+      authentication: { form: { selfSignKeyPair: sessionKeyPaths() } },
+      presetUsers: {
+        boss: { password: 'x', privileges: 'ADMIN_USER_API' },
+        ann: { password: 'x', privileges: 'USER' },
+        machine: { password: 'x', privileges: 'API' },
+      },
+      authorization: { admin: '.*ADMIN.*', user: '.*USER.*', api: '.*API.*' },
+    });
+    const run = (user: string, sql: string, headers: Readonly<Record<string, string>> = {}) =>
+      runQuery(gateway.url, sql, { user, headers });
+    for (const number of [1, 2, 3]) await run('ann', `SELECT ${number}`, { 'X-Engine-Source': 'cli' });
+    await run('bob', 'select 4, 5', { 'X-Engine-Routing-Group': 'etl' });
+    await run('bob', 'SELECT 4 FROM nothing.here.at_all');
+    await until(async () => {
+      const digests = await list('top=count');
+      return digests.length === 3 && digests[0]?.figures.queries === 3;
+    }, 'outcomes of all queries');
+  });
+
+  test('are those of all queries, in the order that is asked for', async () => {
+    expect(await counts('top=count&limit=1')).toEqual([['SELECT ?', 3]]);
+    const [first] = await list('top=failures');
+    expect(first?.figures.failures).toBe(0);
+    for (const top of ['cpu', 'time', 'growth']) expect(await list(`top=${top}`)).toHaveLength(3);
+    const failed = (await list('')).find(({ shape }) => shape?.includes('at_all'));
+    expect(failed?.figures).toMatchObject({ queries: 1, userErrors: 1, errors: { USER_ERROR: 1 } });
+    const [one] = await list('top=count');
+    expect(one?.before.queries).toBe(0);
+    const later = Date.now() + 3_600_000;
+    const after = (await call(`/api/digests?since=${later}&until=${later + 3_600_000}`, 'boss')).json.digests;
+    expect(after).toEqual([]);
+    const next = await list(`top=count&since=${Date.now() + 1_000}&until=${Date.now() + 3_600_000}`);
+    expect(next).toEqual([]);
+  });
+
+  test('are narrowed by user, source, cluster and routing group', async () => {
+    expect(await counts('user=ann')).toEqual([['SELECT ?', 3]]);
+    expect(await counts('source=cli')).toEqual([['SELECT ?', 3]]);
+    expect(await counts('cluster=second')).toEqual([['SELECT ?, ?', 1]]);
+    expect(await counts('routingGroup=etl')).toEqual([['SELECT ?, ?', 1]]);
+    expect(await counts('user=nobody-else')).toEqual([]);
+  });
+
+  test('of one digest have its trend, users, clusters and examples', async () => {
+    const digest = (await list('top=count'))[0]?.digest;
+    const { status, json } = await call(`/api/digests/${digest}`, 'boss');
+    expect(status).toBe(200);
+    const details = json as DigestDetails;
+    expect(details).toMatchObject({ digest, shape: 'SELECT ?', figures: { queries: 3 } });
+    expect(details.hours.reduce((sum, { figures }) => sum + figures.queries, 0)).toBe(3);
+    expect(details.values).toMatchObject({
+      ...{ user: [{ value: 'ann', queries: 3 }], source: [{ value: 'cli', queries: 3 }] },
+      ...{ cluster: [{ value: 'first', queries: 3 }], routingGroup: [{ value: 'adhoc', queries: 3 }] },
+    });
+    expect(details.values.exactDigest).toHaveLength(3);
+    expect(details.examples.map(({ queryText }) => queryText)).toEqual(['SELECT 3', 'SELECT 2', 'SELECT 1']);
+    const listed = (await call(`/api/queries?digest=${digest}`, 'boss')).json as QueryPage;
+    expect(listed.queries.map(({ queryId }) => queryId)).toEqual(details.examples.map(({ queryId }) => queryId));
+    const csv = await fetch(`${gateway.url}/api/queries/export?digest=${digest}`, { headers: basic('boss', 'x') });
+    expect((await csv.text()).trim().split('\r\n')).toHaveLength(4);
+  });
+
+  test('are of their own queries for users, and of none for machines', async () => {
+    expect(await counts('', 'ann')).toEqual([['SELECT ?', 3]]);
+    expect(await counts('user=bob', 'ann')).toEqual([]);
+    const others = (await list('user=bob')).map(({ digest }) => digest);
+    expect(others).toHaveLength(2);
+    for (const digest of others) expect((await call(`/api/digests/${digest}`, 'ann')).status).toBe(404);
+    expect((await call('/api/digests', 'machine')).status).toBe(403);
+  });
+
+  test('reject a range that ends before it starts', async () => {
+    const { status, json } = await call('/api/digests?since=5&until=4', 'boss');
+    expect([status, json.error.field]).toEqual([400, 'since']);
   });
 });

@@ -48,6 +48,22 @@ export const stateRows: Record<string, OperationRows> = {
     conflict: null,
     malformed: ['by=text', 'from=-1', 'limit=x'].map((query) => ({ why: query, query, status: 400 })),
   },
+  'GET /api/digests': {
+    success: [{ why: 'counts none', query: 'top=growth&since=0&until=1', status: 200, shows: { digests: [] } }],
+    unknown: null,
+    conflict: null,
+    malformed: ['top=text', 'since=-1', 'limit=x', 'since=5&until=5'].map((query) => ({
+      why: query,
+      query,
+      status: 400,
+    })),
+  },
+  'GET /api/digests/{digest}': {
+    success: [{ why: 'has no queries', path: { digest: '0123456789abcdef' }, status: 404 }],
+    unknown: [{ why: 'an unknown digest', path: { digest: 'fedcba9876543210' }, status: 404 }],
+    conflict: null,
+    malformed: [{ why: 'since', path: { digest: '0123456789abcdef' }, query: 'since=x', status: 400 }],
+  },
   'GET /api/overview/queries': {
     success: [
       { why: 'counts an hour', status: 200, shows: { intervalMs: 60_000 } },
