@@ -272,7 +272,7 @@ export class QueryRecorder {
       cluster: cluster?.name ?? null,
       routingGroup: decision.group,
       user: user.user,
-      source: this.#sourceOf(proxied) ?? null,
+      source: proxied.fields.get(this.#sourceKey)?.[0] ?? null,
       rule: decision.rule,
       gatewayQueuedMillis:
         waitedMs === undefined && waitNote({ slots }) === null
@@ -344,7 +344,7 @@ export class QueryRecorder {
     const { refusalIds, outcomes, logger, settings } = this.#parts;
     const { reason, message } = refusal;
     const isDenied = reason === 'denied';
-    const source = this.#sourceOf(proxied);
+    const source = proxied.fields.get(this.#sourceKey)?.[0];
     if (isDenied) {
       const durationMs = Math.round(this.#parts.clock.monotonic() - proxied.startedAt);
       logger.info({ rule: rule ?? undefined, reason, user: user.user, source, status: 'refused', durationMs }, 'query');
@@ -408,7 +408,7 @@ export class QueryRecorder {
         queuedAs,
         user: user.user,
         mappedFrom: user.mapping?.from,
-        source: this.#sourceOf(proxied),
+        source: proxied.fields.get(this.#sourceKey)?.[0],
         status: status === 0 ? 'client_gone' : status,
         durationMs: Math.round(this.#parts.clock.monotonic() - proxied.startedAt),
         queryText: settings.logQueryText ? body.text : undefined,
@@ -482,10 +482,6 @@ export class QueryRecorder {
       this.#ofRules.set(rules, names);
     }
     return names;
-  }
-
-  #sourceOf({ fields }: ProxiedRequest): string | undefined {
-    return fields.get(this.#sourceKey)?.[0];
   }
 }
 
