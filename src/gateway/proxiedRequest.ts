@@ -230,21 +230,20 @@ export function outgoingRequest(
   decision: GroupDecision | null,
   body: OutgoingRequest['body'],
 ): OutgoingRequest {
-  const { headers, settings, localAudiences, identities } = parts;
-  const { request, fields, method, rawTarget, forwardedUser, kind, trace, clusterKey, certificateUser } = proxied;
+  const { headers, settings, localAudiences } = parts;
+  const { request, fields, method, rawTarget, forwardedUser, kind } = proxied;
   const external = decision?.external;
   // The headers that the external rules service sets.
   const byRules = external !== undefined && 'headers' in external ? external.headers : null;
   const set = forwardedUser === undefined ? byRules : withUser(parts, forwardedUser, byRules);
-  const isNamed = certificateUser !== null && identities !== null;
-  const isCommon = trace === null && clusterKey === null && !isNamed && !takesSpooled(parts, proxied);
+  const isPlain = isCommon(parts, proxied);
   const { lines, view } = headers.forCluster(request, kind === 'submission', set);
   return {
     method,
     target: rawTarget,
     headers: localAudiences === null ? lines : withoutLocalToken(fields, lines, localAudiences),
     view,
-    isCommon,
+    isCommon: isPlain,
     body,
     headersTimeout: settings.asyncTimeout,
   };
@@ -253,6 +252,11 @@ export function outgoingRequest(
 /** Spooled segments need the key of their cluster. */
 function takesSpooled({ spooledEncoding, settings }: ExchangeParts, { kind, fields }: ProxiedRequest): boolean {
   return kind === 'submission' && settings.forwardedHeadersEnabled && fields.has(spooledEncoding);
+}
+
+function isCommon(parts: ExchangeParts, proxied: ProxiedRequest): boolean {
+  if (proxied.trace !== null || proxied.clusterKey !== null || takesSpooled(parts, proxied)) return false;
+  return proxied.certificateUser === null || parts.identities === null;
 }
 
 /** A request as one cluster gets it: with a token of the user, its key as a path prefix if its URLs need it, and the trace. */

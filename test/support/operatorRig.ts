@@ -101,7 +101,7 @@ export async function startOperator(
   const effects =
     groups === undefined
       ? null
-      : groupApplier(groups, store.groupOwners, () => controller.outcomes, findings, logger, 400);
+      : groupApplier(groups, store.groupOwners, () => controller.outcomes, findings, logger, 100);
   const controller: Controller = new Controller({
     kinds: resourceKinds,
     services: noServices,

@@ -302,6 +302,7 @@ const mainCalls: Readonly<Record<string, readonly [method: string, url: string]>
   dashboard: ['GET', '/api/overview'],
   cluster: ['GET', '/api/clusters'],
   history: ['POST', '/api/history/search'],
+  workload: ['GET', '/api/digests'],
   // Callers that may not list rules can explain their own requests there.
   'routing-rules': ['POST', '/api/explain'],
   limits: ['GET', '/api/groups'],
@@ -338,7 +339,8 @@ export function pageRoutes(api: ApiContext): void {
       const caller = callerOf(request);
       const pages: string[] = [];
       // Their lists have the objects of the namespaces of the caller.
-      const listed = request.namespaces === null ? [] : ['cluster', 'limits', 'history', 'queue', 'routing-rules'];
+      const listed =
+        request.namespaces === null ? [] : ['cluster', 'limits', 'history', 'workload', 'queue', 'routing-rules'];
       for (const [page, access] of accesses)
         if (access === 'public' || listed.includes(page) || (await caller.permits(access))) pages.push(page);
       return { pages };

@@ -228,6 +228,7 @@ export const pageNames = [
   'resource-group',
   'selector',
   'history',
+  'workload',
   'routing-rules',
   'limits',
   'queue',

@@ -97,9 +97,9 @@ export class LimitedAdmission implements Admission {
   }
 
   admit(request: AdmissionRequest): AdmissionResponse {
-    if (this.parts.table.current.version !== this.#version) this.refresh();
+    this.refresh();
     const { decision } = request;
-    const isUnavailable = this.policy.groups.size > 0 && this.isUnavailable(decision);
+    const isUnavailable = this.isUnavailable(decision);
     if (!this.#isLimited && !isUnavailable) return now;
     const demands = this.#demandsOf(request);
     const { enforced, observed } = demands;

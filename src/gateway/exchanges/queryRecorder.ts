@@ -272,7 +272,7 @@ export class QueryRecorder {
       cluster: cluster?.name ?? null,
       routingGroup: decision.group,
       user: user.user,
-      source: proxied.fields.get(this.#sourceKey)?.[0] ?? null,
+      source: this.#sourceOf(proxied) ?? null,
       rule: decision.rule,
       gatewayQueuedMillis:
         waitedMs === undefined && waitNote({ slots }) === null
@@ -344,7 +344,7 @@ export class QueryRecorder {
     const { refusalIds, outcomes, logger, settings } = this.#parts;
     const { reason, message } = refusal;
     const isDenied = reason === 'denied';
-    const source = proxied.fields.get(this.#sourceKey)?.[0];
+    const source = this.#sourceOf(proxied);
     if (isDenied) {
       const durationMs = Math.round(this.#parts.clock.monotonic() - proxied.startedAt);
       logger.info({ rule: rule ?? undefined, reason, user: user.user, source, status: 'refused', durationMs }, 'query');
@@ -408,7 +408,7 @@ export class QueryRecorder {
         queuedAs,
         user: user.user,
         mappedFrom: user.mapping?.from,
-        source: proxied.fields.get(this.#sourceKey)?.[0],
+        source: this.#sourceOf(proxied),
         status: status === 0 ? 'client_gone' : status,
         durationMs: Math.round(this.#parts.clock.monotonic() - proxied.startedAt),
         queryText: settings.logQueryText ? body.text : undefined,
@@ -482,6 +482,10 @@ export class QueryRecorder {
       this.#ofRules.set(rules, names);
     }
     return names;
+  }
+
+  #sourceOf({ fields }: ProxiedRequest): string | undefined {
+    return fields.get(this.#sourceKey)?.[0];
   }
 }
 

@@ -88,7 +88,7 @@ export class OwnerClaims {
    */
   learn(id: string, owner: QueryOwner): null | Promise<Claimed> {
     const suffix = COORDINATOR_ID.test(id) ? id.slice(-SUFFIX_LENGTH) : null;
-    const entry = suffix === null ? undefined : this.#owners.bySuffix.get(suffix);
+    const entry = suffix === null ? undefined : this.#owners.get(suffix);
     if (entry?.settled === true && entry.owner.proxyTo === owner.proxyTo && entry.owner.cluster === owner.cluster) {
       entry.isUsed = true;
       return null;
@@ -349,20 +349,20 @@ export function fullIdOf(key: string): string | null {
 
 /** The owners that this replica knows, by key. */
 export class KnownOwners {
-  readonly bySuffix = new FairMap<string, KnownOwner>(MAX_COORDINATORS, MAX_COORDINATORS_PER_CLUSTER);
+  readonly #bySuffix = new FairMap<string, KnownOwner>(MAX_COORDINATORS, MAX_COORDINATORS_PER_CLUSTER);
   readonly #byId = new FairMap<string, KnownOwner>(MAX_FULL_IDS);
   /** Coordinators by `proxyTo`: the one that was learned last. */
   readonly #newestAt = new LRUCache<string, KnownOwner>(growingTo(MAX_COORDINATORS));
   #order = 0;
 
   get(key: string): KnownOwner | undefined {
-    return this.bySuffix.get(key) ?? this.#byId.get(key);
+    return this.#bySuffix.get(key) ?? this.#byId.get(key);
   }
 
   /** The owner of an id: that of its suffix, else one that an older row names for the whole id. */
   ofId(id: string): KnownOwner | undefined {
     const suffix = COORDINATOR_ID.test(id) ? id.slice(-SUFFIX_LENGTH) : null;
-    return (suffix === null ? undefined : this.bySuffix.get(suffix)) ?? this.#byId.get(fullIdKey(id));
+    return (suffix === null ? undefined : this.#bySuffix.get(suffix)) ?? this.#byId.get(fullIdKey(id));
   }
 
   /** `proxyTo` of all owners of coordinators. */
@@ -374,7 +374,7 @@ export class KnownOwners {
     const entry: KnownOwner = { key, owner, order: ++this.#order, settled, isUsed: true };
     if (fullIdOf(key) !== null) this.#byId.set(key, owner.cluster, entry);
     else {
-      this.bySuffix.set(key, owner.cluster, entry);
+      this.#bySuffix.set(key, owner.cluster, entry);
       this.#newestAt.set(owner.proxyTo, entry);
     }
     return entry;
@@ -383,7 +383,7 @@ export class KnownOwners {
   /** The owner of a coordinator that was learned last among those that fulfil a condition. */
   newestOwner(condition: (owner: QueryOwner) => boolean): QueryOwner | null {
     let newest: KnownOwner | null = null;
-    for (const coordinator of this.bySuffix.values()) {
+    for (const coordinator of this.#bySuffix.values()) {
       if ((newest === null || coordinator.order > newest.order) && condition(coordinator.owner)) newest = coordinator;
     }
     return newest === null ? null : newest.owner;
@@ -391,7 +391,7 @@ export class KnownOwners {
 
   /** True if the cluster of a coordinator is back under a new suffix. */
   isSuperseded(suffix: string): boolean {
-    const coordinator = this.bySuffix.get(suffix);
+    const coordinator = this.#bySuffix.get(suffix);
     if (coordinator === undefined) return false;
     const newest = this.#newestAt.get(coordinator.owner.proxyTo);
     return newest !== undefined && newest !== coordinator && newest.order > coordinator.order;
@@ -403,7 +403,7 @@ export class KnownOwners {
    */
   takeUsed(isAlive: (proxyTo: string) => boolean): readonly string[] {
     const used: string[] = [];
-    for (const coordinator of this.bySuffix.values()) {
+    for (const coordinator of this.#bySuffix.values()) {
       const { proxyTo } = coordinator.owner;
       if (!coordinator.isUsed && this.#newestAt.get(proxyTo) !== coordinator) continue;
       coordinator.isUsed = false;

@@ -10,7 +10,7 @@ const NONE: readonly never[] = [];
 /** Rules that need a value of one source. */
 class SourceRules {
   readonly source: string;
-  readonly byValue = new Map<string, number[]>();
+  readonly #byValue = new Map<string, number[]>();
   /** Rules that any value fulfils. */
   readonly present: number[] = [];
   readonly all: number[] = [];
@@ -21,7 +21,11 @@ class SourceRules {
 
   add(value: string | null, number: number): void {
     this.all.push(number);
-    (value === null ? this.present : this.byValue.getOrInsert(value, [])).push(number);
+    (value === null ? this.present : this.#byValue.getOrInsert(value, [])).push(number);
+  }
+
+  with(value: string): readonly number[] {
+    return this.#byValue.get(value) ?? NONE;
   }
 }
 
@@ -97,14 +101,14 @@ function markOf(rules: SourceRules): Mark {
   if (isList(source) && source !== 'table') {
     const read = listReader(source);
     return (marked, request) => {
-      for (const value of read(request) ?? NONE) setAll(marked, rules.byValue.get(value) ?? NONE);
+      for (const value of read(request) ?? NONE) setAll(marked, rules.with(value));
     };
   }
   const read = textReader(source);
   return (marked, request) => {
     const value = read(request);
     if (value === null || value === undefined) return;
-    setAll(marked, rules.byValue.get(value) ?? NONE);
+    setAll(marked, rules.with(value));
     setAll(marked, rules.present);
   };
 }

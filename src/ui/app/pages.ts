@@ -1,5 +1,6 @@
 import {
   IconBinaryTree,
+  IconChartBar,
   IconChartLine,
   IconGauge,
   IconHistory,
@@ -50,6 +51,14 @@ export const pages: readonly Page[] = [
     icon: IconHistory,
     load: () => import('../pages/history/HistoryPage.tsx'),
     details: [{ path: 'queries/:queryId', title: 'Query', load: () => import('../pages/query/QueryPage.tsx') }],
+  },
+  {
+    id: 'workload',
+    path: 'workload',
+    title: 'Workload',
+    icon: IconChartBar,
+    load: () => import('../pages/workload/WorkloadPage.tsx'),
+    details: [{ path: 'workload/:digest', title: 'Statement', load: () => import('../pages/workload/DigestPage.tsx') }],
   },
   {
     id: 'routing-rules',

@@ -9,6 +9,8 @@ import type {
   ClusterDetails,
   ClusterState,
   DeclaredGroups,
+  DigestDetails,
+  DigestList,
   Drain,
   GroupDetails,
   GroupState,
@@ -189,6 +191,17 @@ export function useEarlier<Page extends { readonly next: string | null }>(
     // A list with several pages stays unchanged while the user reads it.
     refetchInterval: ({ state: { data } }) => ((data?.pages.length ?? 1) > 1 ? false : SLOW_MS),
   });
+}
+
+/** Digests with most of a figure. @param parameters of `GET /api/digests` */
+export function useDigests(parameters: URLSearchParams) {
+  const path = `/api/digests?${parameters}`;
+  return useQuery({ queryKey: [path], queryFn: getter<DigestList>(path), refetchInterval: MINUTE_MS });
+}
+
+export function useDigest(digest: string, parameters: URLSearchParams) {
+  const path = `${objectPath('/api/digests', digest)}?${parameters}`;
+  return useQuery({ queryKey: [path], queryFn: getter<DigestDetails>(path), refetchInterval: MINUTE_MS });
 }
 
 /** One change of the audit; fetched if it is not in the list. @param id may be empty */

@@ -29,6 +29,9 @@ export const GroupName = ({ name }: NameProps) => <Named name={name} page="limit
 
 export const RuleName = ({ name }: NameProps) => <Named name={name} page="routing-rules" address={ruleAddress} />;
 
+/** Digest of the shape of a statement. */
+export const DigestName = ({ name }: NameProps) => <Named name={name} page="workload" address={digestAddress} />;
+
 interface NamedProps extends NameProps {
   readonly page: string;
   readonly address: (name: string) => string;
@@ -90,6 +93,8 @@ export function QueryId({ id }: { readonly id: string }) {
 export const queryAddress = (queryId: string): string => `/queries/${encodeURIComponent(queryId)}`;
 
 export const clusterAddress = (name: string): string => `/clusters/${encodeURIComponent(name)}`;
+
+export const digestAddress = (digest: string): string => `/workload/${digest}`;
 
 export const ruleAddress = (name: string): string => `/routing-rules?rule=${encodeURIComponent(name)}`;
 

@@ -11,7 +11,7 @@ import type { OutcomeView, WholeQuery } from '../../client/types.ts';
 import { CopyText, Notice, To } from '../../components/elements.tsx';
 import { type Fact, FactList, OutcomeBadge } from '../../components/facts.tsx';
 import { EmptyState, PageFrame, Panel, RequestState } from '../../components/frame.tsx';
-import { clusterAddress, groupAddress, Names, RuleName } from '../../components/names.tsx';
+import { clusterAddress, DigestName, groupAddress, Names, RuleName } from '../../components/names.tsx';
 import { formatBytes, formatElapsed } from '../../components/texts.ts';
 import { Ago, Time } from '../../components/time.tsx';
 import { EndQuery } from '../queue/tables.tsx';
@@ -94,6 +94,7 @@ function Facts({ query }: { readonly query: WholeQuery }) {
     </Anchor>
   );
   const noCluster = backendUrl || (reach === 'waiting' ? 'none yet' : 'none');
+  const digest = query.outcome?.digest;
   const facts: readonly Fact[] = [
     ['Query id', queryId],
     ['Waited as', queuedAs === null || queuedAs === queryId ? undefined : queuedAs],
@@ -103,6 +104,7 @@ function Facts({ query }: { readonly query: WholeQuery }) {
     ['Routing group', group || (isTurnedDown ? 'none was decided' : 'not known')],
     ['Backend', cluster === '' ? noCluster : chosen],
     ['Rule', rule == null ? undefined : <RuleName key="rule" name={rule} />],
+    ['Statement', digest == null ? undefined : <DigestName key="digest" name={digest} />],
     ['At the engine', engine === '' || queuedAs === queryId ? undefined : enginePage],
   ];
   return <FactList facts={facts} />;

@@ -43,6 +43,8 @@ const ways = [
 interface RuleDialogProps {
   /** Null: a new rule. */
   readonly rule: RuleState | null;
+  /** Name and fields of a new rule; its impact is shown first. */
+  readonly draft?: Partial<Fields> & { readonly name: string };
   readonly onClose: () => void;
 }
 
@@ -50,10 +52,14 @@ interface RuleDialogProps {
  * Dialog to add a rule, or to change it in its source. Shows the owner first and the impact before a save. Mistakes are
  * shown at their fields; the cursor moves to the first one.
  */
-export function RuleDialog({ rule, onClose }: RuleDialogProps) {
+export function RuleDialog({
+  rule,
+  draft: { name: draftName = '', ...proposed } = { name: '' },
+  onClose,
+}: RuleDialogProps) {
   useReturnFocus();
-  const [fields, setFields] = useState(() => (rule === null ? newFields : toFields(rule)));
-  const [newName, setNewName] = useState('');
+  const [fields, setFields] = useState(() => (rule === null ? { ...newFields, ...proposed } : toFields(rule)));
+  const [newName, setNewName] = useState(draftName);
   /** The state when the dialog was opened, so that changes by others are not overwritten unseen. */
   const [original] = useState(rule);
   const form = useRef<HTMLFormElement>(null);
@@ -65,7 +71,8 @@ export function RuleDialog({ rule, onClose }: RuleDialogProps) {
     () => differences(original === null ? null : toRule(name, toFields(original)), toRule(name, fields)),
     [original, name, fields],
   );
-  const isDirty = rule === null ? newName !== '' || fields !== newFields : changes.length > 0;
+  const [begin] = useState(fields);
+  const isDirty = rule === null ? newName !== draftName || fields !== begin : changes.length > 0;
   const { leave, close } = useFormGuard(isDirty, onClose);
   const save = useMutation({
     mutationFn: (force: boolean) => {
@@ -199,7 +206,7 @@ export function RuleDialog({ rule, onClose }: RuleDialogProps) {
           </Stack>
         </form>
         <TryPanel draft={draft} />
-        <Impact draft={draft} />
+        <Impact draft={draft} isFirst={draftName !== ''} />
       </Stack>
     </Modal>
   );

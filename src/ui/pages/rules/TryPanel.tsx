@@ -138,6 +138,8 @@ function groupsText({ source, groups, note }: NonNullable<Explanation['request']
 interface ImpactProps {
   /** The rule in the form; called when the button is pressed. */
   readonly draft: () => RuleInput;
+  /** True computes it when it is first shown. */
+  readonly isFirst: boolean;
 }
 
 const impactRanges = [
@@ -148,7 +150,7 @@ const impactRanges = [
 ];
 
 /** Shows past queries that a rule change would route differently. Changes nothing. */
-export function Impact({ draft }: ImpactProps) {
+export function Impact({ draft, isFirst }: ImpactProps) {
   const form = useForm({ initialValues: { hours: '24', user: '', source: '' } });
   const running = useRef<AbortController | null>(null);
   const impact = useMutation({
@@ -165,8 +167,12 @@ export function Impact({ draft }: ImpactProps) {
       return call<RuleImpact>('/api/rules/impact', { body, signal: running.current.signal });
     },
   });
+  const { mutate } = impact;
   // A gateway computes one at a time: an abandoned computation must not block others.
-  useEffect(() => () => running.current?.abort(), []);
+  useEffect(() => {
+    if (isFirst) mutate({ hours: '24', user: '', source: '' });
+    return () => running.current?.abort();
+  }, [isFirst, mutate]);
   const stop = () => running.current?.abort(new Error('Nothing was computed to its end.'));
   return (
     <QuestionForm

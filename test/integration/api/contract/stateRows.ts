@@ -98,7 +98,17 @@ export const stateRows: Record<string, OperationRows> = {
         why: 'lists',
         status: 200,
         shows: {
-          pages: ['dashboard', 'cluster', 'history', 'routing-rules', 'limits', 'queue', 'audit', 'resource-group'],
+          pages: [
+            'dashboard',
+            'cluster',
+            'history',
+            'workload',
+            'routing-rules',
+            'limits',
+            'queue',
+            'audit',
+            'resource-group',
+          ],
         },
       },
     ],
