@@ -120,7 +120,7 @@ async function submitTo({ url }: Pick<Target, 'url'>, retriesShedding = false): 
     signal: AbortSignal.timeout(20_000),
   }).catch((error: Error) => {
     // An idle connection was closed just then.
-    const { code } = error.cause as NodeJS.ErrnoException;
+    const { code } = (error.cause ?? error) as NodeJS.ErrnoException;
     if (retriesShedding && (code === 'ECONNRESET' || code === 'UND_ERR_SOCKET')) return null;
     throw error;
   });
