@@ -457,11 +457,11 @@ export interface ClientHeaders {
 interface LineName {
   readonly own: string;
   readonly key: string;
-  /** Number of the prefix of a header of the engine protocol; -1 for all others. */
+  /** Number of the prefix of a protocol header; -1 for all others. */
   readonly prefix: number;
 }
 
-/** Clients send few names; others are not cached. */
+/** Clients send few names, and short ones. */
 const MAX_CACHED_NAMES = 1000;
 const tokenCookie = /-(?:UI|ID)-Token=/;
 
@@ -519,7 +519,7 @@ export class ProtocolHeaders {
     const prefix = this.#names.headerPrefixes.findIndex((each) => lower.startsWith(each));
     const own = prefix < 0 ? name : this.#names.ownHeader(name);
     const line = { own, key: own.toLowerCase(), prefix };
-    if (this.#cache.size < MAX_CACHED_NAMES) this.#cache.set(name, line);
+    if (this.#cache.size < MAX_CACHED_NAMES && name.length < 256) this.#cache.set(name, line);
     return line;
   }
 
