@@ -283,6 +283,11 @@ export class QueryRecorder {
     };
   }
 
+  /** Digest of the shape of the statement, for a trace. */
+  digestOf({ fields }: ProxiedRequest, { body }: Submission): string {
+    return this.#statements.digestOf(body, fields);
+  }
+
   /** The statement with its digests, which are computed when the history is written; empty without a history. */
   #statementOf({ fields }: ProxiedRequest, body: BodyStart): Pick<QueryFacts, 'statement'> {
     return this.#parts.settings.historyEnabled ? { statement: this.#statements.of(body, fields) } : {};

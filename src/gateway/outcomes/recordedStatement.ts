@@ -78,6 +78,12 @@ export class RecordedStatements {
     return statement;
   }
 
+  /** Computes the digest of the shape of the statement in a submission; the history reads it from the cache. */
+  digestOf(body: BodyStart, fields: HeaderFields): string {
+    const source = fields.get(this.#sourceKey)?.join() ?? null;
+    return this.#digest(body, fields, source).digests.shape;
+  }
+
   #read(body: BodyStart, fields: HeaderFields, storedText: string | null): StatementColumns {
     const source = fields.get(this.#sourceKey)?.join() ?? null;
     const cached = fields.has(this.#preparedKey) ? undefined : this.#digested.get(body.text);

@@ -113,6 +113,7 @@ test("a submission goes on in its client's trace, step by step, to the cluster",
     'engine_gateway.request.kind': 'submission',
     'engine_gateway.routing_group': 'adhoc',
     'engine_gateway.decided_by': 'default',
+    'engine_gateway.query_digest': 'f8ae09aedd50f21d',
     'engine_gateway.query_id': first.id,
   });
   const steps = ours.filter((span) => span !== root);
