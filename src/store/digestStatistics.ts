@@ -118,17 +118,28 @@ export function digestStatistics(database: Database) {
     }
   };
 
-  /** Totals of summed hours by digest, and figures of other queries. */
-  const totalsOf = async (filter: DigestFilter) => {
+  const ofDigests = (query: Knex.QueryBuilder, digests: readonly (string | null)[]) => {
+    const named = digests.filter((digest) => digest !== null);
+    return query.where((either) => {
+      either.whereIn('digest', named);
+      if (named.length < digests.length) either.orWhereNull('digest');
+    });
+  };
+
+  /**
+   * Totals of summed hours by digest, and figures of other queries.
+   * @param digests only figures of these, without totals; null: of all
+   */
+  const totalsOf = async (filter: DigestFilter, digests: readonly (string | null)[] | null) => {
     const { summed, single } = await rangesOf(filter);
     const figures = new Map<string | null, DigestFigures>();
     await countQueries(
       single,
-      (queries) => narrowed(queries, filter, queryColumns),
+      (queries) => narrowed(digests === null ? queries : ofDigests(queries, digests), filter, queryColumns),
       (row) => figuresOf(figures, row.digest).addQuery(row),
     );
     const totals = new Map([...figures].map(([digest, each]) => [digest, { ...each.totals }]));
-    if (summed.length > 0) {
+    if (summed.length > 0 && digests === null) {
       const rows: (DigestTotals & { digest: string | null })[] = await database.run((knex) =>
         sums(knex, filter, summed)
           .groupBy('digest')
@@ -152,13 +163,7 @@ export function digestStatistics(database: Database) {
   ) => {
     if (summed.length === 0 || digests.length === 0) return figures;
     const turns = new Turns();
-    const named = digests.filter((digest) => digest !== null);
-    const rows: DigestSumRow[] = await database.run((knex) =>
-      sums(knex, filter, summed).where((either) => {
-        either.whereIn('digest', named);
-        if (named.length < digests.length) either.orWhereNull('digest');
-      }),
-    );
+    const rows: DigestSumRow[] = await database.run((knex) => ofDigests(sums(knex, filter, summed), digests));
     for (const row of rows) {
       figuresOf(figures, row.digest).addSum(row);
       if (turns.isOver) await turns.next();
@@ -170,9 +175,9 @@ export function digestStatistics(database: Database) {
     /** Digests with most of what the order states, first. */
     top: async (filter: DigestFilter, order: DigestOrder, limit: number): Promise<readonly CountedDigest[]> => {
       const earlier = { ...filter, from: 2 * filter.from - filter.to, to: filter.from };
-      const now = await totalsOf(filter);
-      const past = await totalsOf(earlier);
-      const cpuBefore = (digest: string | null) => past.totals.get(digest)?.cpu_ms ?? 0;
+      const now = await totalsOf(filter, null);
+      const all = order === 'growth' ? await totalsOf(earlier, null) : null;
+      const cpuBefore = (digest: string | null) => all?.totals.get(digest)?.cpu_ms ?? 0;
       const orderValue = ([digest, totals]: readonly [string | null, DigestTotals]) =>
         order === 'growth' ? totals.cpu_ms - cpuBefore(digest) : orderValues[order](totals);
       const digests = [...now.totals]
@@ -181,7 +186,7 @@ export function digestStatistics(database: Database) {
         .slice(0, limit)
         .map(([digest]) => digest);
       const figures = await withSums(filter, now, digests);
-      const before = await withSums(earlier, past, digests);
+      const before = await withSums(earlier, all ?? (await totalsOf(earlier, digests)), digests);
       const shapes = await shapesOf(digests);
       return digests.map((digest) => ({
         ...{ digest, shape: shapes.get(digest) ?? null },

@@ -314,6 +314,14 @@ for (const family of databases) {
       const queries = (digest: string) => top.find((each) => each.digest === digest)?.figures.totals.queries;
       expect([queries('dcpu'), queries('dmore'), queries('other')]).toEqual([1, 2, 3_003 - 2 - (top.length - 2)]);
       expect(top.reduce((sum, { figures }) => sum + figures.totals.queries, 0)).toBe(3_003);
+      // The hour before, of sums and of queries that are not summed yet.
+      await store.outcomes.put([{ ...facts, queryId: 'next', digest: 'dmore', created: START + HOUR }]);
+      for (const order of ['count', 'growth'] as const) {
+        const next = await store.digestStatistics.top({ from: START + HOUR, to: START + 2 * HOUR }, order, 9);
+        expect(next.map(({ digest, before }) => [digest, before.totals.queries])).toEqual([['dmore', 2]]);
+        const [one] = await store.digestStatistics.top({ from: START, to: START + 1 }, order, 1);
+        expect(one?.before.totals.queries).toBe(0);
+      }
     });
 
     it('of an hour with very many values come from the queries', async () => {
