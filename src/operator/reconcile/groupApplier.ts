@@ -204,6 +204,11 @@ function groupPlaces(
       const apply = () => use(place.database, (store) => store.declare(target));
       const differences = outcome === null ? [''] : await use(place.database, (store) => store.compare(target));
       const isSame = differences.length === 0;
+      // Rows may differ as another replica wrote a later version meanwhile.
+      if (!isSame && outcome !== null && fence !== null) {
+        const latest = (await owners.all()).filter(isAt(place));
+        if (isBehind(outcome, latest)) return state;
+      }
       const stateWith = (drift: GroupDrift | undefined): GroupTargetState => ({
         ...{ ...emptyState(place), appliedGeneration: generation },
         ...{ groups: rows.groups.length, selectors: rows.selectors.length },
