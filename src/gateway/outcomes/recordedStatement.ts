@@ -32,6 +32,18 @@ export type FitText = (text: string, bytes: number) => string;
 const MAX_CACHED_TEXT = 4_096;
 const MAX_CACHED = 4_000_000;
 
+/** Replay data of a whole statement without headers. */
+const NOTHING_ELSE = JSON.stringify({ complete: 'yes', headers: {} });
+
+/** Parts of a submission that its columns are computed from. */
+interface StatementSource extends Pick<BodyStart, 'text' | 'complete'> {
+  readonly source: string | null;
+  /** Lines of the header Prepared-Statement. */
+  readonly lines: readonly string[] | undefined;
+  /** Headers that a replay needs, by name; null for none. */
+  readonly headers: Readonly<Record<string, string>> | null;
+}
+
 interface Digested {
   readonly source: string | null;
   readonly digests: StatementDigests;
@@ -58,7 +70,6 @@ export class RecordedStatements {
     maxSize: MAX_CACHED,
     sizeCalculation: (_digested, text) => text.length + 1,
   });
-  readonly #statements = new WeakMap<BodyStart, RecordedStatement>();
 
   constructor(names: ProductNames, fitText: FitText) {
     this.#sourceKey = names.headerKey('Source');
@@ -68,77 +79,88 @@ export class RecordedStatements {
     this.#shapes = new LRUCache({ max: 20_000, ttl: 6 * 3_600_000 });
   }
 
-  /** Returns the statement of a submission; equal for all records of it. */
-  of(body: BodyStart, fields: HeaderFields): StatementFacts {
-    let statement = this.#statements.get(body);
-    if (statement === undefined) {
-      statement = new RecordedStatement((storedText) => this.#read(body, fields, storedText));
-      this.#statements.set(body, statement);
+  /** Returns the statement of a submission. It retains values of headers that are stored, not the request. */
+  of({ text, complete }: BodyStart, fields: HeaderFields): StatementFacts {
+    let headers: Record<string, string> | null = null;
+    for (const [name, key] of this.#replayedKeys) {
+      const values = fields.get(key);
+      if (values !== undefined) {
+        headers ??= {};
+        headers[name] = values.join();
+      }
     }
-    return statement;
+    const source = fields.get(this.#sourceKey)?.join() ?? null;
+    return new RecordedStatement(this, { text, complete, source, lines: fields.get(this.#preparedKey), headers });
   }
 
   /** Computes the digest of the shape of the statement in a submission; the history reads it from the cache. */
-  digestOf(body: BodyStart, fields: HeaderFields): string {
+  digestOf({ text }: BodyStart, fields: HeaderFields): string {
     const source = fields.get(this.#sourceKey)?.join() ?? null;
-    return this.#digest(body, fields, source).digests.shape;
+    return this.#digest(text, fields.get(this.#preparedKey), source).digests.shape;
   }
 
-  #read(body: BodyStart, fields: HeaderFields, storedText: string | null): StatementColumns {
-    const source = fields.get(this.#sourceKey)?.join() ?? null;
-    const cached = fields.has(this.#preparedKey) ? undefined : this.#digested.get(body.text);
-    const { digests, labels } = cached?.source === source ? cached : this.#digest(body, fields, source);
+  read({ text, complete, source, lines, headers }: StatementSource, storedText: string | null): StatementColumns {
+    const cached = lines === undefined ? this.#digested.get(text) : undefined;
+    const { digests, labels } = cached?.source === source ? cached : this.#digest(text, lines, source);
     const isKnown = this.#shapes.has(digests.shape);
     if (!isKnown) this.#shapes.set(digests.shape, true);
+    const resolved = digests.isResolved ? digests.text : null;
+    const isWhole = complete && resolved === null && headers === null && (storedText === null || storedText === text);
     return {
       ...{ digest: digests.shape, exactDigest: digests.exact },
       ...{ tool: labels?.tool ?? null, model: labels?.model ?? null, dashboard: labels?.dashboard ?? null },
       shapeText: isKnown ? null : this.#fitText(shapeText(digests.text, MAX_SHAPE_TEXT), 4 * MAX_SHAPE_TEXT),
-      replay: this.#replay(body, fields, digests.isResolved ? digests.text : null, storedText),
+      replay: isWhole ? NOTHING_ELSE : this.#replay(text, complete, headers ?? {}, resolved, storedText),
     };
   }
 
-  #digest(body: BodyStart, fields: HeaderFields, source: string | null): Digested {
-    const lines = fields.get(this.#preparedKey);
-    const digests = digestsOfBody(body, lines);
+  #digest(text: string, lines: readonly string[] | undefined, source: string | null): Digested {
+    const digests = digestsOfBody({ text }, lines);
     const digested = { source, digests, labels: statementLabels(digests.text, source) };
     const isOfText = lines === undefined && !digests.isResolved;
-    if (isOfText && body.text.length <= MAX_CACHED_TEXT) this.#digested.set(body.text, digested);
+    if (isOfText && text.length <= MAX_CACHED_TEXT) this.#digested.set(text, digested);
     return digested;
   }
 
   /** Inputs of a replay in addition to the text, as JSON. */
-  #replay(body: BodyStart, fields: HeaderFields, resolved: string | null, storedText: string | null): string {
+  #replay(
+    text: string,
+    complete: boolean,
+    headers: Readonly<Record<string, string>>,
+    resolved: string | null,
+    storedText: string | null,
+  ): string {
     const values: Record<string, string> = {};
-    let isCut = !body.complete;
+    let isCut = !complete;
     let isRedacted = false;
     const note = (whole: string, stored: string): void => {
       if (stored === whole) return;
       if (whole.startsWith(stored)) isCut = true;
       else isRedacted = true;
     };
-    for (const [name, key] of this.#replayedKeys) {
-      const value = fields.get(key)?.join();
-      if (value === undefined) continue;
+    for (const [name, value] of Object.entries(headers)) {
       const redacted = value.replace(SECRET_PROPERTY, (pair) => `${pair.slice(0, pair.indexOf('='))}=***`);
       values[name] = this.#fitText(redacted, MAX_HEADER_CHARACTERS);
       note(value, values[name]);
     }
     const statement = resolved === null ? null : this.#fitText(resolved, MAX_RESOLVED_BYTES);
     if (resolved !== null && statement !== null) note(resolved, statement);
-    note(body.text, storedText ?? body.text);
-    const complete = isRedacted ? 'redacted' : isCut ? 'cut' : 'yes';
-    return JSON.stringify({ complete, headers: values, ...(statement !== null && { statement }) });
+    note(text, storedText ?? text);
+    const state = isRedacted ? 'redacted' : isCut ? 'cut' : 'yes';
+    return JSON.stringify({ complete: state, headers: values, ...(statement !== null && { statement }) });
   }
 }
 
-/** Computes its columns when the first record of it is written, off the path of requests, and releases the text then. */
+/** Computes its columns when the first record of it is written, off the path of requests. */
 class RecordedStatement implements StatementFacts {
-  #read: ((storedText: string | null) => StatementColumns) | null;
+  readonly #statements: RecordedStatements;
+  readonly #source: StatementSource;
   #storedText: string | null = null;
+  #columns: StatementColumns | null = null;
 
-  constructor(read: (storedText: string | null) => StatementColumns) {
-    this.#read = read;
+  constructor(statements: RecordedStatements, source: StatementSource) {
+    this.#statements = statements;
+    this.#source = source;
   }
 
   noteStored(text: string): void {
@@ -146,11 +168,8 @@ class RecordedStatement implements StatementFacts {
   }
 
   get columns(): StatementColumns {
-    // Later reads find the property.
-    const value = this.#read?.(this.#storedText) as StatementColumns;
-    this.#read = null;
-    Object.defineProperty(this, 'columns', { value });
-    return value;
+    this.#columns ??= this.#statements.read(this.#source, this.#storedText);
+    return this.#columns;
   }
 
   toJSON() {
