@@ -279,7 +279,7 @@ export class DataPlane {
     await stickiness.start();
   }
 
-  /** Serves a request, whose target `paths` has read. */
+  /** Serves a request; `paths` has read its target. */
   handle(request: IncomingMessage, response: ServerResponse, proxiedTarget: ProxiedTarget): void {
     const { clock, tracing } = this.#parts;
     const { target, clusterKey, pathKind, kind, statementPath } = proxiedTarget;

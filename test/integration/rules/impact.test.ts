@@ -319,9 +319,9 @@ for (const { name, available, start } of databases) {
       expect(JSON.stringify(kept)).not.toMatch(/sesame|hush/);
     });
 
-    test.skipIf(name !== 'sqlite')(
-      'a second call while one runs is refused, and a call whose client is gone ends',
-      async () => {
+    // The replay is computed in the gateway, whatever its database.
+    if (name === 'sqlite')
+      test('a second call while one runs is refused, and a call whose client is gone ends', async () => {
         const store = await openStore({ ...settings, runMigrations: false, logger: pino({ level: 'silent' }) });
         // So many that a call takes a while.
         const many = Array.from({ length: 8_000 }, (_, index) => before(`20200102_000000_${index}_aaaaa`, {}));
@@ -340,7 +340,6 @@ for (const { name, available, start } of databases) {
         caller.abort();
         expect(await left).toBe('gone');
         await expect.poll(async () => (await post(question)).status).toBe(200);
-      },
-    );
+      });
   });
 }
