@@ -49,7 +49,7 @@ const ImpactQuestion = Type.Object(
 /** Route for the effect of a rule change on the queries of the history (docs/rest-api.md#impact-of-a-change). */
 export function impactRoutes(
   api: ApiContext,
-  { routingRules, edited, replays, database, replaySettings: settings }: RuleParts,
+  { routingRules, edited, replays, database, replaySettings: settings, estimates }: RuleParts,
 ): void {
   routes(api, 'routing rules')('POST', '/api/rules/impact', {
     summary: 'What a change of rules would do to the queries of the history',
@@ -73,14 +73,17 @@ export function impactRoutes(
         const message = `names no rule, so that nothing can be deleted; GET /api/rules lists the rules`;
         throw malformed([{ field: `changes[${index}].name`, message }]);
       }
+      const rules = editedRules(edited(edits));
+      const readsEstimates = /estimate/i.test(JSON.stringify(rules.definitions));
       const job = {
-        ...{ database, settings, rules: editedRules(edited(edits)) },
+        ...{ database, settings, rules, estimates: readsEstimates ? estimates.table : null },
         range: { ...range, ...(user === null ? {} : { user }), ...(source === null ? {} : { source }) },
         bounds: { queries, time: REPLAY_MS, top, examples },
       };
       const report = await replays.run(job, endOfCaller(reply));
       return {
         ...{ ...report, from: iso(range.from), to: iso(range.to), oldest: isoOrNull(report.oldest) },
+        estimatesOf: isoOrNull(job.estimates?.until ?? null),
         examples: report.examples.map((example) => ({ ...example, created: iso(example.created) })),
       };
     },

@@ -424,6 +424,10 @@ export const RuleImpact = Type.Object({
     ),
   }),
   unknownExamples: list(Type.String(), 'Ids of queries that count as unknown.'),
+  estimatesOf: nullable(
+    Type.String({ format: 'date-time' }),
+    'Time up to which runs are counted in the estimates: those of now, for all queries. Null: no rule reads one.',
+  ),
   milliseconds: count('Time that it took.'),
 });
 export type RuleImpact = ResponseBody<typeof RuleImpact>;

@@ -239,6 +239,7 @@ async function compareEdits(
       range: { from: to - since.value, to },
       rules,
       settings: replaySettings(config),
+      estimates: null,
       bounds: { queries, time: REPLAY_MS, top: LISTED, examples: LISTED },
     },
     logger,

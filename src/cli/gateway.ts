@@ -10,6 +10,7 @@ import { TlsMetrics } from '../gateway/tls/tlsFiles.ts';
 import { DEFAULT_CACHE_BYTES, requestAnalysis } from '../sql/analyzeRequest.ts';
 import { startHourlySums } from '../store/hourlySumsJob.ts';
 import { startRetention } from '../store/retention.ts';
+import { startSizeEstimates } from '../store/sizeEstimates.ts';
 import { type GatewayOptions, type OpenContext, openContext, openControl, openStorage } from './gateway/context.ts';
 import {
   openClientCertificates,
@@ -75,6 +76,7 @@ export async function startComponents({ context, beginStop, close }: OpenContext
       maxBodySize: config.requestAnalyzerConfig.maxBodySize,
       clientsUseV2Format: config.requestAnalyzerConfig.isClientsUseV2Format,
       cacheBytes: DEFAULT_CACHE_BYTES,
+      estimates: storage.estimates,
     },
     (task) => longAnalysis.analyze(task),
   );
@@ -109,6 +111,7 @@ export async function startComponents({ context, beginStop, close }: OpenContext
       clock,
     }),
   );
+  onClose(await startSizeEstimates(storage.store.sizeEstimates, storage.estimates, config.sizeClasses, context));
   monitors.start();
   await control.start();
   await dataPlane.start();

@@ -107,6 +107,8 @@ const checksOfKeys: Readonly<Record<string, (config: GatewayConfig) => Finding |
     dueTo`must be given, as ${'serverConfig.http-server.https.enabled'} is true`,
   'server.headersTimeout': ({ server: { headersTimeout, requestTimeout } }) =>
     headersTimeout > requestTimeout && `must not be longer than server.requestTimeout, ${requestTimeout}ms`,
+  'sizeClasses.largeFrom': ({ sizeClasses: { mediumFrom, largeFrom } }) =>
+    largeFrom <= mediumFrom && `must be longer than sizeClasses.mediumFrom, ${mediumFrom}ms`,
   'requestAnalyzerConfig.kubernetesTokens.audiences': ({ requestAnalyzerConfig: { kubernetesTokens } }) =>
     kubernetesTokens?.audiences.length === 0 &&
     'must name an audience that tokens are issued for, e.g. [engine-gateway]',

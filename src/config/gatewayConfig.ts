@@ -20,7 +20,7 @@ import {
   resources,
   server,
 } from './schema/operations.ts';
-import { proxiedPaths, requestAnalyzerConfig, routing, routingRules } from './schema/routing.ts';
+import { proxiedPaths, requestAnalyzerConfig, routing, routingRules, sizeClasses } from './schema/routing.ts';
 import { serverConfig } from './schema/serverConfig.ts';
 
 /** The whole configuration file: the reference's keys (docs/compatibility.md#configuration) and the gateway's own. */
@@ -38,6 +38,7 @@ export const configFields = section(
     admission,
     routing,
     routingRules,
+    sizeClasses,
     requestAnalyzerConfig,
     monitor,
     clusterStatsConfiguration,

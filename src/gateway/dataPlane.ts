@@ -6,6 +6,7 @@ import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import type { Clock, Random } from '../model/clock.ts';
 import type { ProductNames } from '../model/names.ts';
 import type { RequestUser } from '../model/requestUser.ts';
+import type { SizeEstimates } from '../model/sizeEstimates.ts';
 import { type ChoiceSettings, ClusterChooser } from '../routing/clusterChooser.ts';
 import { type ExternalRules, GroupRouter } from '../routing/groupRouter.ts';
 import { ALLOWED_METHODS, type Refusal, toRefusal } from '../routing/refusal.ts';
@@ -96,6 +97,8 @@ interface QueryObservers {
   readonly history: Pick<HistoryWriter, 'add' | 'findBuffered' | 'fitText' | 'whenWritten'>;
   readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
   readonly outcomes: Pick<QueryOutcomes, 'begin' | 'page' | 'end' | 'cancel' | 'lose' | 'reject' | 'awaitsRows'>;
+  /** Expected sizes of queries; absent: nothing is estimated. */
+  readonly estimates?: SizeEstimates;
   /** Null: requests are not traced. */
   readonly tracing: Tracing | null;
   /** Takes what real requests find out about clusters. */

@@ -1,4 +1,5 @@
 import type { NameMapping } from '../model/requestUser.ts';
+import type { SizeEstimate } from '../model/sizeEstimates.ts';
 import { type StrategyName, strategies } from '../model/strategies.ts';
 import type { StoredTrace } from '../rules/decide/trace.ts';
 import type { ReadCondition, RuleTrace } from '../rules/decision.ts';
@@ -189,6 +190,8 @@ export interface QueryDecision {
   readonly userGroups?: readonly StoredUserGroups[];
   /** Absent for queries of earlier versions. */
   readonly request?: StoredRequest;
+  /** Expected size when it was sent; absent if no rule or limit reads it. */
+  readonly estimate?: SizeEstimate;
   readonly rules?: readonly RuleTrace[];
 }
 

@@ -2,7 +2,7 @@ import { firstHeader } from '../model/http.ts';
 import type { ProductNames } from '../model/names.ts';
 import type { RequestUser } from '../model/requestUser.ts';
 import type { QualifiedName, QueryProperties } from '../sql/queryProperties.ts';
-import { queryDigest, statementLabels } from '../sql/statementDigests.ts';
+import { queryDigests, queryEstimate, statementLabels } from '../sql/statementDigests.ts';
 import type { RuleRequest } from './decision.ts';
 import { type Evaluation, EvaluationError } from './evaluation.ts';
 import { long, MethodTable } from './library/methodTable.ts';
@@ -472,6 +472,22 @@ function labelsOf({ body }: QueryProperties, e: Evaluation): JavaMap {
   return labels;
 }
 
+/** The estimate of the statement: a map with all of its figures. */
+function estimateOf(properties: QueryProperties, e: Evaluation): JavaMap {
+  e.text(8 * properties.body.length);
+  const { seconds, cpuSeconds, peakMemoryBytes, confidence, ...rest } = queryEstimate(properties);
+  const figures = {
+    ...rest,
+    seconds: seconds === null ? null : new JavaDouble(seconds),
+    cpuSeconds: cpuSeconds === null ? null : new JavaDouble(cpuSeconds),
+    peakMemoryBytes: peakMemoryBytes === null ? null : long(BigInt(peakMemoryBytes)),
+    confidence: new JavaDouble(confidence),
+  };
+  const map = new JavaMap('insertion', true);
+  for (const [name, value] of Object.entries(figures)) map.fill(name, value, e);
+  return map;
+}
+
 /** The first name of the header with the source of a query, under any product name. */
 const SOURCE = 'X-Trino-Source';
 /** Cost of reading the comments around a statement, characters. */
@@ -524,9 +540,10 @@ export const queryMethods = new MethodTable('query properties', 'request')
     (e, self: QueryObject) => {
       const properties = analysed(e, self);
       e.text(8 * properties.body.length);
-      return queryDigest(properties);
+      return queryDigests(properties).shape;
     },
     { reads: 'queryDigest' },
   )
+  .add('getEstimate', [], (e, self: QueryObject) => estimateOf(analysed(e, self), e), { reads: 'estimate' })
   .add('getQueryLabels', [], (e, self: QueryObject) => labelsOf(analysed(e, self), e))
   .add('getQueryId', [], (e, self: QueryObject) => optionalText(analysed(e, self).queryId));

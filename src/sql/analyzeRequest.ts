@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import { firstHeader, headerValues, type RawHeaders } from '../model/http.ts';
 import type { ProductNames } from '../model/names.ts';
+import type { SizeEstimates } from '../model/sizeEstimates.ts';
 import { analyzeShort, analyzeTask, type SqlAnalysis, type StatementTask, taskCharacters } from './analyzeSql.ts';
 import type { QueryProperties } from './queryProperties.ts';
 
@@ -97,6 +98,8 @@ export interface AnalysisSettings {
   readonly clientsUseV2Format: boolean;
   /** Bytes of memory for analyses of repeated texts; 0 for none. */
   readonly cacheBytes: number;
+  /** For `QueryProperties.estimates`. */
+  readonly estimates?: SizeEstimates;
 }
 
 export interface AnalyzableRequest {
@@ -225,6 +228,7 @@ export function requestAnalysis(
       body: of.body,
       queryId: of.queryId,
       unreadable: of.unreadable,
+      estimates: settings.estimates,
     });
     return analysis instanceof Promise ? analysis.then(properties) : properties(analysis);
   };

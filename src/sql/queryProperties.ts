@@ -1,3 +1,5 @@
+import type { SizeEstimates } from '../model/sizeEstimates.ts';
+
 /** A name as its parts, lower-case: `[catalog, schema, table]` for a table. Parts may hold dots. */
 export type QualifiedName = readonly string[];
 
@@ -29,4 +31,6 @@ export interface QueryProperties {
    * named statement is missing. Deny rules that read the statement then deny. Undefined if it is certain.
    */
   readonly unreadable?: string | undefined;
+  /** Estimates of its size; absent: nothing is estimated. */
+  readonly estimates?: SizeEstimates | undefined;
 }

@@ -1,3 +1,4 @@
+import { noEstimate, type SizeEstimate } from '../model/sizeEstimates.ts';
 import { originalName } from './analyzeSql.ts';
 import type { PreparedTexts } from './preparedStatements.ts';
 import type { QueryProperties } from './queryProperties.ts';
@@ -394,17 +395,28 @@ export function requestDigests(text: string, prepared: PreparedTexts | null): St
   return digests.isResolved ? digests : { ...digests, text };
 }
 
-const shapes = new WeakMap<QueryProperties, string>();
+const digestsOfQueries = new WeakMap<QueryProperties, StatementDigests>();
+const estimatesOfQueries = new WeakMap<QueryProperties, SizeEstimate>();
 
-/** Returns the shape of an analyzed statement, computed once; "" if nothing was analyzed. */
-export function queryDigest(properties: QueryProperties): string {
-  let shape = shapes.get(properties);
-  if (shape === undefined) {
+/** Returns the digests of an analyzed statement, computed once; empty if nothing was analyzed. */
+export function queryDigests(properties: QueryProperties): StatementDigests {
+  let digests = digestsOfQueries.get(properties);
+  if (digests === undefined) {
     const { body } = properties;
-    shape = body === '' ? '' : requestDigests(body, null).shape;
-    shapes.set(properties, shape);
+    digests = body === '' ? { exact: '', shape: '', text: '', isResolved: false } : requestDigests(body, null);
+    digestsOfQueries.set(properties, digests);
   }
-  return shape;
+  return digests;
+}
+
+/** Returns the estimate of an analyzed statement, read once: all rules of a request read the same. */
+export function queryEstimate(properties: QueryProperties): SizeEstimate {
+  let estimate = estimatesOfQueries.get(properties);
+  if (estimate === undefined) {
+    estimate = properties.estimates?.read(queryDigests(properties)) ?? noEstimate;
+    estimatesOfQueries.set(properties, estimate);
+  }
+  return estimate;
 }
 
 /** Labels of a statement, of the comments that tools write around it (docs/digests.md#labels). */

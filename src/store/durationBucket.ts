@@ -12,7 +12,7 @@ export function durationBucket(milliseconds: number | null): number | null {
 }
 
 /** The duration that stands for a bucket, whole milliseconds. */
-function bucketDuration(bucket: number): number {
+export function bucketDuration(bucket: number): number {
   return bucket < 1 ? 0 : Math.round(2 ** ((bucket - 0.5) / PER_DOUBLING));
 }
 

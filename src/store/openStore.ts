@@ -39,6 +39,7 @@ import { openResourceGroups } from './resourceGroupTables.ts';
 import { ResourceRepository } from './resourceRepository.ts';
 import { ruleHits } from './ruleHits.ts';
 import { RunningQueryRepository } from './runningQueryRepository.ts';
+import { sizeEstimates } from './sizeEstimates.ts';
 import type { QueryRecord, StoredResource } from './store.ts';
 
 /** `useSchema` is for a person's or a script's calls now and then. */
@@ -89,6 +90,7 @@ function storeOf(database: Database, openOther: ((name: string) => Database) | n
     queryStatistics: queryStatistics(database),
     hourlySums: hourlySums(database),
     digestStatistics: digestStatistics(database),
+    sizeEstimates: sizeEstimates(database),
     exactMatchSelectors: exactMatchSelectors(database),
 
     /** The resource groups of this database and, by name, of others on its server; to be closed by the caller. */

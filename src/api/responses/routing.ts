@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import { groupSourceNames } from '../../model/membership.ts';
+import { type SizeEstimate, sizeClassNames } from '../../model/sizeEstimates.ts';
 import { strategyNames } from '../../model/strategies.ts';
 import { routerNames } from '../../routing/groupRouter.ts';
 import type { QueryDecision } from '../../routing/storedDecision.ts';
@@ -53,6 +54,23 @@ const ReadConditions = Type.Array(
   }),
 );
 
+const figure = (description: string) => nullable(Type.Number(), `${description} Null: no run reported it.`);
+
+const Estimate = Type.Unsafe<SizeEstimate>(
+  Type.Object(
+    {
+      sizeClass: oneOf([...sizeClassNames, 'unknown']),
+      seconds: figure('Duration that 90 % of its runs took at most.'),
+      cpuSeconds: figure('Processor time, likewise.'),
+      peakMemoryBytes: figure('Peak memory, likewise.'),
+      confidence: Type.Number({ description: 'Share of its runs with this class, lower for few runs: 0 to 1.' }),
+      source: oneOf(['exact', 'shape', 'none']),
+      runs: integerField('Runs of the last five days.'),
+    },
+    { description: 'Expected size of the query (docs/size-classes.md).' },
+  ),
+);
+
 export const Explanation = Type.Object({
   outcome: oneOf(['routed', 'denied', 'rejected', 'noCluster']),
   message: textField('The decision in a sentence.'),
@@ -100,6 +118,7 @@ export const Explanation = Type.Object({
         schemas: Type.Array(Type.String()),
         errorMessage: textOrNull(),
         queryDigest: textField('Digest of the shape of the statement; empty if nothing was analysed.'),
+        estimate: Estimate,
       }),
       Type.Null(),
     ]),
@@ -115,6 +134,7 @@ const Decision = Type.Unsafe<QueryDecision>(
     { additionalProperties: true },
     {
       refused: Type.Optional(textField('Why the gateway refused it: denied, rule_failed, no_cluster, …')),
+      estimate: Type.Optional(Estimate),
       times: Type.Optional(
         Type.Object({
           receivedAt: integerField('When the head of its request had arrived, milliseconds since 1970.'),

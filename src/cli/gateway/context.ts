@@ -13,6 +13,7 @@ import { RunningQueries } from '../../gateway/ownership/runningQueries.ts';
 import { resourceKinds } from '../../kinds/registry.ts';
 import { type Clock, type Random, systemClock } from '../../model/clock.ts';
 import { type ProductNames, productNames } from '../../model/names.ts';
+import { SizeEstimates } from '../../model/sizeEstimates.ts';
 import { createOperator, type Operator } from '../../operator/operator.ts';
 import { RoutingRules } from '../../operator/registry/routingRules.ts';
 import { RulesFileWatch } from '../../operator/registry/rulesFile/rulesFileWatch.ts';
@@ -125,7 +126,8 @@ export async function openStorage(context: GatewayContext) {
     ? store.resourceGroups({ allowed: config.resourceGroups.allowedSchemas, maxOpen: OPEN_SCHEMAS })
     : null;
   onClose(() => groupTables?.close());
-  return { store, history, outcomes, queryOutcomes, auditWriter, runningQueries, groupTables };
+  const estimates = new SizeEstimates();
+  return { store, history, outcomes, queryOutcomes, auditWriter, runningQueries, groupTables, estimates };
 }
 
 export type Storage = Awaited<ReturnType<typeof openStorage>>;

@@ -79,7 +79,7 @@ export async function openApi(
     inventoryStateVersion: clusterInventoryVersion(operator.writes),
     onChange: (change) => operator.recordChange(change),
     resourceGroups: operator.groups,
-    rules: ruleParts(context, control, analyze, { admission, mapping, groups }),
+    rules: ruleParts(context, control, analyze, { admission, mapping, groups, estimates: storage.estimates }),
     buffered: history.findBuffered.bind(history),
     bufferedOutcome: outcomes.findBuffered.bind(outcomes),
     kill: (queryId, user) => dataPlane.kill(queryId, user),
@@ -94,7 +94,12 @@ function ruleParts(
   { config, names, clock, logger, onClose }: GatewayContext,
   { table, routingRules, compiler }: Control,
   analyze: AnalyzeLongRequest,
-  { admission, mapping, groups }: { readonly admission: Admission } & Pick<CallerIdentity, 'mapping' | 'groups'>,
+  {
+    admission,
+    mapping,
+    groups,
+    estimates,
+  }: { readonly admission: Admission } & Pick<Storage, 'estimates'> & Pick<CallerIdentity, 'mapping' | 'groups'>,
 ): RuleParts {
   const replays = new ReplayThread();
   onClose(() => replays.close());
@@ -120,6 +125,7 @@ function ruleParts(
     replays,
     database: databaseSettings(config),
     replaySettings: replaySettings(config),
+    estimates,
   };
 }
 

@@ -59,7 +59,7 @@ interface Outside {
 /** Creates the data plane with its queue; `start` it before its first request. Its owner closes it. */
 export async function openDataPlane(
   context: GatewayContext,
-  { store, history, queryOutcomes, runningQueries }: Storage,
+  { store, history, queryOutcomes, runningQueries, estimates }: Storage,
   { table, operator }: Control,
   { admission, queue }: AdmissionParts & { readonly queue: QueueOptions },
   { certificates, mapping, groups }: CallerIdentity,
@@ -82,6 +82,7 @@ export async function openDataPlane(
       history,
       runningQueries,
       outcomes: queryOutcomes,
+      estimates,
       tracing,
       analyzer,
       mapping: mapping === null ? null : { users: mapping, identity: analyzer.identity },

@@ -79,6 +79,21 @@ export const routing = section('Which cluster takes a request, and how.', {
   ),
 });
 
+/** `sizeClasses` (docs/size-classes.md). */
+export const sizeClasses = section('Classes of queries by what runs of their statement took in the last five days.', {
+  measure: choice(
+    'What the classes are made of: the duration of queries, or their processor time, which does not depend on the load of clusters.',
+    ['elapsed', 'cpu'],
+    { default: 'elapsed' },
+  ),
+  mediumFrom: duration('From here on a query is of class M; below, S.', { default: 10_000, range: [1, 86_400_000] }),
+  largeFrom: duration('From here on a query is of class L.', { default: 120_000, range: [1, 86_400_000] }),
+  refreshInterval: duration('Time between two refreshes of the estimates from the history.', {
+    default: 300_000,
+    range: [1_000, 3_600_000],
+  }),
+});
+
 /** `routingRules` (docs/rules.md). */
 export const routingRules = section('The rules that choose a routing group.', {
   rulesEngineEnabled: flag(

@@ -4,6 +4,7 @@ import { headerValues, type RawHeaders } from '../../model/http.ts';
 import { membershipOf } from '../../model/membership.ts';
 import type { ProductNames } from '../../model/names.ts';
 import type { RequestUser } from '../../model/requestUser.ts';
+import { estimateIn, noEstimate } from '../../model/sizeEstimates.ts';
 import { compileCheck } from '../../model/validation.ts';
 import type { HasCapacity } from '../../routing/clusterChooser.ts';
 import { explainRouting, routingOf, type TransactionOwner } from '../../routing/explanation.ts';
@@ -17,7 +18,7 @@ import type { ReadCondition, RuleRequest, RuleSet, RuleTrace } from '../../rules
 import type { RuleCompiler, TriedRule } from '../../rules/ruleCompiler.ts';
 import type { AnalyzableRequest, AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
-import { queryDigest } from '../../sql/statementDigests.ts';
+import { queryDigests } from '../../sql/statementDigests.ts';
 import { isStatementPath } from '../../sql/statementPath.ts';
 import { ProtocolHeaders } from '../headers/requestHeaders.ts';
 
@@ -284,5 +285,7 @@ function describe({ isSubmission, user, queryProperties }: RuleRequest, { mappin
 function describedQuery(properties: QueryProperties) {
   const { queryType, resourceGroupQueryType, tables, catalogs, schemas, errorMessage } = properties;
   const names = { tables: tables.map((parts) => parts.join('.')), catalogs, schemas };
-  return { queryType, resourceGroupQueryType, ...names, errorMessage, queryDigest: queryDigest(properties) };
+  const digests = queryDigests(properties);
+  const estimate = properties.estimates === undefined ? noEstimate : estimateIn(properties.estimates.table, digests);
+  return { queryType, resourceGroupQueryType, ...names, errorMessage, queryDigest: digests.shape, estimate };
 }

@@ -1,6 +1,7 @@
 import type { Membership } from '../../model/membership.ts';
 import type { ProductNames } from '../../model/names.ts';
 import type { NameMapping, RequestUser } from '../../model/requestUser.ts';
+import { estimateIn, type SizeEstimate } from '../../model/sizeEstimates.ts';
 import type { ExternalResponse, GroupDecision, UndecidedRouting } from '../../routing/groupRouter.ts';
 import { type Refusal, type RefusalReason, refusalError } from '../../routing/refusal.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
@@ -25,6 +26,7 @@ import {
   type RuleRequest,
   type RuleSet,
 } from '../../rules/decision.ts';
+import type { StatementDigests } from '../../sql/statementDigests.ts';
 import { MAX_QUERY_GROUPS } from '../../store/queryGroups.ts';
 import type { QuerySlots } from '../admission/admission.ts';
 import type { BodyStart } from '../bodies/requestBodies.ts';
@@ -117,6 +119,8 @@ export interface WayToCluster extends Pick<SubmissionRoute, 'fallback' | 'steps'
   readonly conditions?: readonly ReadCondition[];
   readonly times?: DecisionTimes;
   readonly request?: StoredRequest;
+  /** Expected size; left out if no rule or limit reads it. */
+  readonly estimate?: SizeEstimate;
   /** Groups of its user; left out if no source of groups is configured. */
   readonly membership?: Membership | undefined;
   /** Result of the user mapping; absent if the user's name is not mapped. */
@@ -135,7 +139,18 @@ const MAX_STORED_GROUPS = 64;
  * the same values share.
  */
 export function decisionText(decision: StoredRoute, way: WayToCluster): string {
-  const { cluster, fallback, steps, attempts, admission = null, queuedAs, request, membership, mapping } = way;
+  const {
+    cluster,
+    fallback,
+    steps,
+    attempts,
+    admission = null,
+    queuedAs,
+    request,
+    membership,
+    mapping,
+    estimate,
+  } = way;
   const { refused, conditions = [], times, choice = null } = way;
   const { stored } = decision.trace;
   const rest = JSON.stringify({
@@ -157,6 +172,7 @@ export function decisionText(decision: StoredRoute, way: WayToCluster): string {
     ...(mapping === undefined ? {} : { userMapping: mapping }),
     ...(membership === undefined ? {} : { userGroups: membership.sources.map(storedGroups) }),
     ...(request === undefined ? {} : { request }),
+    ...(estimate === undefined ? {} : { estimate }),
   } satisfies StoredDecision);
   const candidates = choice === null ? '' : `,"candidates":${choice.candidates}`;
   const rules = stored === null ? '' : `,"rules":${stored}`;
@@ -283,9 +299,9 @@ export class QueryRecorder {
     };
   }
 
-  /** Digest of the shape of the statement, for a trace. */
-  digestOf({ fields }: ProxiedRequest, { body }: Submission): string {
-    return this.#statements.digestOf(body, fields);
+  /** Digests of the statement, for a trace. */
+  digestsOf({ fields }: ProxiedRequest, { body }: Pick<Submission, 'body'>): StatementDigests {
+    return this.#statements.digestsOf(body, fields);
   }
 
   /** The statement with its digests, which are computed when the history is written; empty without a history. */
@@ -431,6 +447,7 @@ export class QueryRecorder {
   ): WayToCluster {
     const { cluster, fallback, steps, attempts, choice = null } = route;
     const { body, user } = submission;
+    const { estimates } = this.#parts;
     const { startedAt, analysedAt, decidedAt } = proxied;
     const now = Math.round(this.#parts.clock.monotonic() - startedAt);
     return {
@@ -442,6 +459,7 @@ export class QueryRecorder {
         ...(isSubmitted ? { submitted: now } : {}),
       },
       request: this.#requestOf(proxied, body),
+      ...(estimates?.isRead === true && { estimate: estimateIn(estimates.table, this.digestsOf(proxied, { body })) }),
       membership: user.membership,
       mapping: user.mapping,
     };

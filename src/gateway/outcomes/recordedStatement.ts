@@ -93,10 +93,10 @@ export class RecordedStatements {
     return new RecordedStatement(this, { text, complete, source, lines: fields.get(this.#preparedKey), headers });
   }
 
-  /** Computes the digest of the shape of the statement in a submission; the history reads it from the cache. */
-  digestOf({ text }: BodyStart, fields: HeaderFields): string {
+  /** Computes the digests of the statement in a submission; the history reads them from the cache. */
+  digestsOf({ text }: BodyStart, fields: HeaderFields): StatementDigests {
     const source = fields.get(this.#sourceKey)?.join() ?? null;
-    return this.#digest(text, fields.get(this.#preparedKey), source).digests.shape;
+    return this.#digest(text, fields.get(this.#preparedKey), source).digests;
   }
 
   read({ text, complete, source, lines, headers }: StatementSource, storedText: string | null): StatementColumns {

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import { productNames } from '../../model/names.ts';
+import { SizeEstimates } from '../../model/sizeEstimates.ts';
 import type { RuleDecision, RuleTrace } from '../../rules/decision.ts';
 import { RuleReplay, type UnreplayedRule } from '../../rules/replay/ruleReplay.ts';
 import { UnknownRead } from '../../rules/replay/unknownRead.ts';
@@ -45,7 +46,7 @@ class QueryReplay {
   readonly #context: RecordedQueryContext;
   readonly #isExternal: boolean;
 
-  constructor({ rules, settings, bounds }: ReplayJob) {
+  constructor({ rules, settings, bounds, estimates }: ReplayJob) {
     const names = productNames(settings.productName);
     const { rights, isExternal } = rules.settings;
     const { analyzeRequest, clientsUseV2Format, maxAnalyzed } = settings;
@@ -54,6 +55,7 @@ class QueryReplay {
     const analyze = requestAnalysis({
       ...{ names, clientsUseV2Format, cacheBytes: DEFAULT_CACHE_BYTES },
       maxBodySize: maxAnalyzed,
+      ...(estimates !== null && { estimates: new SizeEstimates(estimates) }),
     });
     this.#context = { names, settings, analyze };
     const [before, after] = [new Set(rules.before), new Set(rules.after)];

@@ -1,6 +1,7 @@
 import { type Membership, membershipOf } from '../../model/membership.ts';
 import type { ProductNames } from '../../model/names.ts';
 import type { RequestUser } from '../../model/requestUser.ts';
+import type { EstimateTable } from '../../model/sizeEstimates.ts';
 import { STATEMENT_PATH } from '../../routing/statementProtocol.ts';
 import type { StoredDecision } from '../../routing/storedDecision.ts';
 import { headerName, isFromBody } from '../../rules/decide/conditionIndex.ts';
@@ -211,13 +212,14 @@ class RecordedProperties implements QueryProperties {
   declare readonly body: string;
   declare readonly queryId: string | null;
   declare readonly unreadable?: string | undefined;
+  declare readonly estimates?: QueryProperties['estimates'];
   /** A text: reason that values of the statement are unknown. */
   #analysis: Analysis | string | null = null;
 
   static {
     for (const name of ['errorMessage', 'tables', 'catalogs', 'schemas', 'catalogSchemas'] as const)
       defineRead(RecordedProperties.prototype, name, (properties) => properties.#ofNames()[name]);
-    for (const name of ['queryType', 'resourceGroupQueryType', 'body', 'queryId', 'unreadable'] as const)
+    for (const name of ['queryType', 'resourceGroupQueryType', 'body', 'queryId', 'unreadable', 'estimates'] as const)
       defineRead(RecordedProperties.prototype, name, (properties) => properties.#certain().properties[name]);
   }
 
@@ -311,6 +313,8 @@ export interface ReplayJob {
   readonly rules: EditedRules;
   readonly settings: ReplaySettings;
   readonly bounds: ReplayBounds;
+  /** Estimates of the time of the call; null if no rule reads one. */
+  readonly estimates: EstimateTable | null;
 }
 
 /** Gateway settings that affect decisions in addition to rules. */

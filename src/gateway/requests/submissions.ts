@@ -545,7 +545,7 @@ export class SubmissionExchange extends Exchange {
     proxied.trace?.note({
       'engine_gateway.routing_group': group,
       'engine_gateway.decided_by': decidedBy,
-      'engine_gateway.query_digest': recorder.digestOf(proxied, this.submission),
+      'engine_gateway.query_digest': recorder.digestsOf(proxied, this.submission).shape,
       ...(rule === null ? {} : { 'engine_gateway.rule': rule }),
       ...(this.#queryId === null ? {} : { 'engine_gateway.query_id': this.#queryId }),
     });

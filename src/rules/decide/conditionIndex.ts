@@ -1,6 +1,6 @@
 import { firstHeader } from '../../model/http.ts';
 import type { ProductNames } from '../../model/names.ts';
-import { queryDigest } from '../../sql/statementDigests.ts';
+import { queryDigests, queryEstimate } from '../../sql/statementDigests.ts';
 import type { CompiledRule } from '../compile/compiledRule.ts';
 import type { RuleRequest } from '../decision.ts';
 import { isUnanalysed } from '../requestObjects.ts';
@@ -135,7 +135,10 @@ const texts: Readonly<Record<string, ReadText>> = {
   user: ({ user }) => user?.user,
   queryType: ({ queryProperties }) => queryProperties?.queryType,
   resourceGroupQueryType: ({ queryProperties }) => queryProperties?.resourceGroupQueryType,
-  queryDigest: ({ queryProperties }) => (queryProperties === null ? null : queryDigest(queryProperties)),
+  queryDigest: ({ queryProperties }) => (queryProperties === null ? null : queryDigests(queryProperties).shape),
+  // All of its figures: a decision that is remembered depends on them.
+  estimate: ({ queryProperties }) =>
+    queryProperties === null ? null : Object.values(queryEstimate(queryProperties)).join(' '),
   defaultCatalog: ({ queryProperties }) => queryProperties?.defaultCatalog,
   defaultSchema: ({ queryProperties }) => queryProperties?.defaultSchema,
   [ANALYSED]: ({ queryProperties: query }) =>

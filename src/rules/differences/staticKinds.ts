@@ -46,7 +46,7 @@ const USER_RESULTS = results({ optional: 'getUser getUserInfo', boolean: 'userEx
 /** Methods of the query, except texts that are also an Optional (docs/rules.md#default-catalog-and-schema). */
 const QUERY_RESULTS = results({
   string: 'getQueryType getResourceGroupQueryType getBody getQueryDigest',
-  map: 'getQueryLabels',
+  map: 'getQueryLabels getEstimate',
   boolean: 'isNewQuerySubmission isQueryParsingSuccessful tablesContains',
   set: 'getCatalogs getSchemas getCatalogSchemas getTables',
   optional: 'getErrorMessage getQueryId',

@@ -131,6 +131,8 @@ const texts = fc.constantFrom(
   'engineQueryProperties.getDefaultSchema().orElse("a")',
   'engineQueryProperties.getBody()',
   'engineQueryProperties.queryDigest',
+  'engineQueryProperties.estimate.sizeClass',
+  'String.valueOf(engineQueryProperties.getEstimate().get("seconds"))',
   'String.valueOf(engineQueryProperties.queryLabels.get("tool"))',
   'engineQueryProperties.errorMessage()',
   'engineQueryProperties.getQueryId().orElse("b")',

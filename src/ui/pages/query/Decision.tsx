@@ -9,6 +9,7 @@ import { PlainTable } from '../../components/facts.tsx';
 import { Panel } from '../../components/frame.tsx';
 import { ClusterName, clusterAddress, RuleName } from '../../components/names.tsx';
 import { lookOf, TraceList } from '../../components/RuleTrace.tsx';
+import { formatElapsed } from '../../components/texts.ts';
 import { useRole } from '../../session/session.ts';
 import classes from './query.module.css';
 import { explainAgain, isStored, storedHeaders } from './storedRequest.ts';
@@ -162,11 +163,28 @@ function Undecided({ query }: { readonly query: WholeQuery }) {
 }
 
 /** Steps of a query to its cluster: external service, waits, attempts. */
+function estimateText({ sizeClass, seconds, source, runs }: NonNullable<QueryDecision['estimate']>): string {
+  if (seconds === null) return 'Expected size: unknown, as no run of its shape is known.';
+  const of = source === 'exact' ? 'this statement' : 'its shape';
+  return `Expected size: ${sizeClass}, up to ${formatElapsed(seconds * 1_000)}, by ${runs.toLocaleString('en')} runs of ${of}.`;
+}
+
 function Way({ decision }: { readonly decision: QueryDecision }) {
-  const { group, cluster, attempts = [], steps = [], candidates = [], external, admission, queuedAs } = decision;
+  const {
+    group,
+    cluster,
+    attempts = [],
+    steps = [],
+    candidates = [],
+    external,
+    admission,
+    queuedAs,
+    estimate,
+  } = decision;
   return (
     <>
       {external !== undefined && <Text size="sm">{externalText(external)}</Text>}
+      {estimate !== undefined && <Text size="sm">{estimateText(estimate)}</Text>}
       {admission !== undefined && <Text size="sm">It waited: {admission}.</Text>}
       {queuedAs !== undefined && <Text size="sm">While it waited its id was {queuedAs}.</Text>}
       {steps.length > 0 && (
