@@ -14,6 +14,15 @@ export interface Nginx {
 }
 
 const PAGE_BYTES = 8_192;
+/** As an engine ends each page. */
+const stats = {
+  ...{ state: 'FINISHED', queued: false, scheduled: true, progressPercentage: 100, runningPercentage: 0, nodes: 3 },
+  ...{ totalSplits: 22, queuedSplits: 0, runningSplits: 0, completedSplits: 22, planningTimeMillis: 12 },
+  ...{ analysisTimeMillis: 9, cpuTimeMillis: 93, wallTimeMillis: 241, queuedTimeMillis: 1, elapsedTimeMillis: 261 },
+  ...{ finishingTimeMillis: 2, physicalInputTimeMillis: 3, processedRows: 60175, processedBytes: 1631213 },
+  ...{ physicalInputBytes: 1203200, physicalWrittenBytes: 0, internalNetworkInputBytes: 9120 },
+  ...{ peakMemoryBytes: 1048576, spilledBytes: 0 },
+};
 
 /**
  * A stub cluster: answers submissions with an id of its own and follow-ups with a page of 8 KB.
@@ -24,8 +33,8 @@ export async function startStubCluster(directory: string, goesOn = false): Promi
   mkdirSync(html, { recursive: true });
   chmodSync(directory, 0o755);
   const next = goesOn ? { nextUri: 'http://127.0.0.1/v1/statement/executing/x/1' } : {};
-  const rest = PAGE_BYTES - JSON.stringify({ ...next, data: '' }).length;
-  writeFileSync(path.join(html, 'page'), JSON.stringify({ ...next, data: 'x'.repeat(rest) }));
+  const page = (data: string) => JSON.stringify({ ...next, data, stats, warnings: [] });
+  writeFileSync(path.join(html, 'page'), page('x'.repeat(PAGE_BYTES - page('').length)));
   const results = JSON.stringify({
     // Unique: connections are numbered through, and so are the requests of each.
     id: '20261121_015745_${connection}00000${connection_requests}_bench',

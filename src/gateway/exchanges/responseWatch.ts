@@ -274,8 +274,7 @@ export class ResponseWatch {
       return;
     }
     this.#noteLast();
-    this.#reader = new FinalPageReader();
-    this.#reader.push(page);
+    this.#reader = new FinalPageReader(page);
   }
 
   #noteLast(): void {

@@ -37,35 +37,49 @@ export class FinalPageReader {
   #older = this.#start;
   #newer = new BodyBytes();
 
+  /** @param start the first decoded piece: kept without a copy */
+  constructor(start: Buffer | null = null) {
+    if (start !== null) this.#add(start);
+  }
+
   /** Adds a decoded piece of the page: a copy of what is kept of it. */
   push(bytes: Uint8Array): void {
+    this.#add(Buffer.from(bytes));
+  }
+
+  #add(bytes: Buffer): void {
     if (this.#start.size < KEPT_BYTES) {
-      this.#start.add(Buffer.from(bytes.subarray(0, KEPT_BYTES)));
+      this.#start.add(bytes.subarray(0, KEPT_BYTES));
       if (bytes.length <= KEPT_BYTES) return;
     }
-    this.#newer.add(Buffer.from(bytes.subarray(-KEPT_BYTES)));
+    this.#newer.add(bytes.subarray(-KEPT_BYTES));
     if (this.#newer.size >= KEPT_BYTES) [this.#older, this.#newer] = [this.#newer, new BodyBytes()];
   }
 
   /** Returns the page's content; null if it is incomplete and has no error at its start, or if it cannot be read. */
   end(): FinalPage | null {
-    const end = Buffer.concat([this.#older.joined(), this.#newer.joined()]).toString();
-    const page = parsed(end) ?? parsed(beforeStackTrace(this.#start.joined().toString())) ?? parsed(afterRows(end));
+    const older = this.#older.joined();
+    const end = this.#newer.size === 0 ? older : Buffer.concat([older, this.#newer.joined()]);
+    const page = parsed(afterRows(end)) ?? parsed(end.toString()) ?? parsed(beforeStackTrace(this.#start.joined()));
     return page === null ? null : pageOf(page);
   }
 }
 
-/** The start of a page, ended before the stack trace of its error. */
-function beforeStackTrace(start: string): string {
-  return `${start.slice(0, Math.max(0, start.indexOf(',"failureInfo":')))}}}`;
+/** The members that follow the rows of a page, in an engine's order; empty if they may stand elsewhere. */
+function afterRows(end: Buffer): string {
+  // Strings escape their quotes, so that no text looks like a member.
+  const start = end.lastIndexOf('"stats":{', end.length, 'latin1');
+  const hasErrorBefore = start > 0 && end.subarray(0, start).includes('"error":{', 0, 'latin1');
+  return start < 0 || hasErrorBefore ? '' : `{${end.toString('utf8', start)}`;
 }
 
-/** The members that follow the rows of a page. */
-function afterRows(tail: string): string {
-  return `{${tail.slice(Math.max(0, tail.lastIndexOf('"stats":{')))}`;
+/** The start of a page, ended before the stack trace of its error. */
+function beforeStackTrace(start: Buffer): string {
+  return `${start.toString('utf8', 0, Math.max(0, start.indexOf(',"failureInfo":')))}}}`;
 }
 
 function parsed(text: string): Members | null {
+  if (text === '') return null;
   try {
     return objectOf(JSON.parse(text));
   } catch {
