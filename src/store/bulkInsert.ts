@@ -1,4 +1,5 @@
 import type { Knex } from 'knex';
+import { prepared } from './knexClients.ts';
 import type { Dialect } from './store.ts';
 
 type Value = string | number | null;
@@ -21,7 +22,10 @@ export class BulkInsert {
     key: string,
     update: ((fresh: (column: string) => string) => string) | null,
     changes: ((fresh: (column: string) => string) => string) | null = null,
-    from: { readonly joins: string; readonly values: Readonly<Record<string, string>> } = { joins: '', values: {} },
+    from: {
+      readonly joins: { readonly sqlite: string; readonly postgresql: string };
+      readonly values: Readonly<Record<string, string>>;
+    } = { joins: { sqlite: '', postgresql: '' }, values: {} },
   ) {
     this.#names = Object.keys(columns);
     const names = this.#names.join(', ');
@@ -32,13 +36,14 @@ export class BulkInsert {
     const present =
       update === null ? 'on conflict do nothing' : `on conflict (${key}) do update set ${update(excluded)}${condition}`;
     const values = this.#names.map((name) => from.values[name] ?? `t.${name}`).join(', ');
-    const select = (rows: string) => `${insert} select ${values} from ${rows} ${from.joins} where true ${present}`;
+    const select = (rows: string, joins: string) =>
+      `${insert} select ${values} from ${rows} ${joins} where true ${present}`;
     const elements = this.#names.map((name, index) => `value->>${index} as ${name}`).join(', ');
     const renewed =
       update === null ? `${this.#names[0]} = ${table}.${this.#names[0]}` : update((name) => `values(${name})`);
     this.#sql = {
-      postgresql: select(`json_to_recordset(cast(? as json)) as t(${types.join(', ')})`),
-      sqlite: select(`(select ${elements} from json_each(?)) as t`),
+      postgresql: select(`json_to_recordset(cast(? as json)) as t(${types.join(', ')})`, from.joins.postgresql),
+      sqlite: select(`(select ${elements} from json_each(?)) as t`, from.joins.sqlite),
       // MySQL 5.7 cannot unpack JSON into rows. The driver writes out an array of rows by itself.
       mysql: `${insert} values ? on duplicate key update ${renewed}`,
     };
@@ -58,6 +63,6 @@ export class BulkInsert {
     const named = (row: readonly Value[]) => Object.fromEntries(this.#names.map((name, index) => [name, row[index]]));
     const binding =
       dialect === 'mysql' ? rows : JSON.stringify(dialect === 'postgresql' ? rows.map((row) => named(row)) : rows);
-    await knex.raw(within(this.#sql[dialect]), [binding as unknown as Knex.RawBinding]);
+    await knex.raw(within(this.#sql[dialect]), [binding as unknown as Knex.RawBinding]).options(prepared);
   }
 }

@@ -70,7 +70,8 @@ const mysqlData = new Set([1048, 1062, 1118, 1153, 1264, 1265, 1300, 1301, 1366,
 
 /** https://www.postgresql.org/docs/current/errcodes-appendix.html */
 function postgresqlKind(state: string): FailureKind {
-  if (state === '40001' || state === '40P01') return 'transient';
+  // The last two: a pool of connections has lost a prepared statement; repeated, it is not prepared.
+  if (['40001', '40P01', '26000', '42P05'].includes(state)) return 'transient';
   if (/^(08|28|53|58|57P)/.test(state)) return 'away';
   // 55000: a database that an administrator has closed (ALLOW_CONNECTIONS false).
   if (['57014', '3D000', '25006', '55P03', '55000'].includes(state)) return 'away';

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { createRequire } from 'node:module';
 import type { Knex } from 'knex';
 import type { Secret } from '../model/secret.ts';
@@ -19,11 +20,12 @@ export interface QueryObject {
   bindings?: readonly unknown[];
   response?: unknown;
   context?: unknown;
+  options?: { readonly isPrepared?: true };
 }
 
 /** The part of knex's clients that ours override; knex publishes no types for it. */
 interface BaseClient {
-  config: { queryTimeoutMs?: number; connectToFirst?: ConnectToFirst; followedPassword?: Secret };
+  config: { queryTimeoutMs?: number; connectToFirst?: ConnectToFirst; followedPassword?: Secret; isShared?: boolean };
   connectionSettings: { filename: string; password?: unknown };
   driver: unknown;
   acquireRawConnection(): Promise<RawConnection>;
@@ -122,7 +124,32 @@ function serverClient(base: ClientClass, prepare: (connection: RawConnection) =>
   };
 }
 
-export const PostgresqlClient = serverClient(PostgresqlBase);
+/** Options of a statement with a constant text, which PostgreSQL parses and plans once for each connection. */
+export const prepared = { isPrepared: true } as const;
+
+/** SQLSTATE of a server connection that a pool shares between clients without their prepared statements. */
+const sharedCodes: ReadonlySet<string> = new Set(['26000', '42P05']);
+const statementNames = new Map<string, string>();
+
+function statementName(sql: string): string {
+  const name = statementNames.get(sql) ?? `eg_${createHash('sha256').update(sql).digest('hex').slice(0, 32)}`;
+  statementNames.set(sql, name);
+  return name;
+}
+
+export class PostgresqlClient extends serverClient(PostgresqlBase) {
+  override async _query(connection: RawConnection, query: QueryObject): Promise<QueryObject> {
+    const { config } = this;
+    const isNamed = query.options?.isPrepared === true && config.isShared !== true;
+    if (!isNamed) return await super._query(connection, query);
+    try {
+      return await super._query(connection, Object.assign(query, { options: { name: statementName(query.sql) } }));
+    } catch (error) {
+      if (sharedCodes.has(databaseFailure(error).code)) config.isShared = true;
+      throw error;
+    }
+  }
+}
 
 /**
  * Settings of each MySQL session. Strict, so that nothing is cut silently; without NO_BACKSLASH_ESCAPES and ANSI_QUOTES,

@@ -1,6 +1,7 @@
 import type { Knex } from 'knex';
 import { batches, cutToWidth } from './columns.ts';
 import type { Database } from './database.ts';
+import { prepared } from './knexClients.ts';
 import { CHANGE_FUNCTION } from './schema.ts';
 import type { CounterPart, DecideOnCounters, LimitCounter, NewSlot, RunningSlot, SlotBinding } from './store.ts';
 
@@ -112,7 +113,7 @@ export class LimitCounterRepository {
       slots.map(({ slotId, parts }) => ({ id: slotId, keys: partsText(parts) })),
     ].map((value) => (typeof value === 'string' ? value : JSON.stringify(value)));
     const call = `select ${CHANGE_FUNCTION}(cast(? as json), cast(? as json), cast(? as json), cast(? as json), ?, cast(? as json)) as changed`;
-    const { rows } = await this.database.run((knex) => knex.raw(call, values));
+    const { rows } = await this.database.run((knex) => knex.raw(call, values).options(prepared));
     const row = rows[0].changed as { ok: boolean; removed: number } & Record<
       'counters' | 'bound' | 'found',
       never[] | null

@@ -62,20 +62,23 @@ const submitted = {
   gateway_queued_ms: 'd.gateway_queued_ms',
   ...Object.fromEntries(statementColumns.map(({ name }) => [name, `d.${name}`])),
 };
-const submissions = (queries: string) =>
-  `left join query_history as h on h.query_id = ${queries}.query_id and ${queries}.routing_group is null
+const submissions = `left join query_history as h on h.query_id = t.query_id and t.routing_group is null
    left join eg_query_decisions as d on d.query_id = h.query_id`;
+/** The same on PostgreSQL, which otherwise reads whole tables for a few rows as long as the tables are small. */
+const lookups = `left join lateral (
+    select * from query_history as q where q.query_id = t.query_id and t.routing_group is null limit 1) as h on true
+  left join lateral (select * from eg_query_decisions as q where q.query_id = h.query_id limit 1) as d on true`;
 const factOf = (name: string, stored: string, present: string) =>
   name === 'created' ? `coalesce(${stored}, ${present})` : `coalesce(${present}, ${stored})`;
 const factsSql = Object.entries(submitted).map(([name, stored]) => [name, factOf(name, stored, `t.${name}`)] as const);
 /** The same on MySQL, of rows that are inserted. */
-const mysqlFactsSql = `update ${TABLE} as t ${submissions('t')} set ${Object.entries(submitted)
+const mysqlFactsSql = `update ${TABLE} as t ${submissions} set ${Object.entries(submitted)
   .map(([name, stored]) => `t.${name} = ${factOf(name, stored, `t.${name}`)}`)
   .join(', ')} where t.query_id in (?) and h.query_id is not null`;
 
 const columnTypes = outcomeColumns.map(({ name, type }) => [name, type.replace(/ primary key| not null/g, '')]);
 const upsert = new BulkInsert(TABLE, Object.fromEntries(columnTypes), 'query_id', assignments, changes, {
-  joins: submissions('t'),
+  joins: { sqlite: submissions, postgresql: lookups },
   values: Object.fromEntries(factsSql),
 });
 

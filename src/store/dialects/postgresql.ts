@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Knex } from 'knex';
 import type { FittedRecord } from '../columns.ts';
 import type { SqlDialect } from '../dialect.ts';
+import { prepared } from '../knexClients.ts';
 
 /** Key of the advisory lock: "EGmigrat" in ASCII, halved. */
 const LOCK = [0x45476d69, 0x67726174] as const;
@@ -94,10 +95,10 @@ export const postgresqlDialect: SqlDialect = {
     remove: () => ['alter table resource_groups drop constraint if exists resource_groups_name_key'],
   },
   async insertHistory(knex, records) {
-    await knex.raw(insertSql, [...historyParameters(records)]);
+    await knex.raw(insertSql, [...historyParameters(records)]).options(prepared);
   },
   async removeRunningQueries(knex, queryIds) {
-    await knex.raw(removeRunningSql, [JSON.stringify(queryIds)]);
+    await knex.raw(removeRunningSql, [JSON.stringify(queryIds)]).options(prepared);
   },
   async deleteBatch(knex, table, column, bound, limit) {
     const response = await knex.raw(

@@ -67,6 +67,25 @@ for (const database of databases) {
       await server?.dispose();
     });
 
+    it('repeats a statement that a pool of connections has lost, without preparing it', async () => {
+      const single = await openStore({
+        ...(await server.create()),
+        ...{ runMigrations: true, logger, limits: { maxConnections: 1 } },
+      });
+      const write = (queryId: string) => single.history.insert([record(queryId)]);
+      try {
+        await write('prepared');
+        // As a pool does that gives each transaction another connection of the server.
+        if (database.name === 'postgresql') await single.database.knex.raw('deallocate all');
+        await Promise.all([write('lost'), single.outcomes.put([outcome('lost')])]);
+        await write('unprepared');
+        expect((await single.history.find({}, { offset: 0, limit: 9 })).total).toBe(3);
+        expect((await single.outcomes.get('lost'))?.queryId).toBe('lost');
+      } finally {
+        await single.close();
+      }
+    });
+
     it('answers a ping', async () => {
       expect(store.dialect).toBe(database.name);
       await store.ping(2000);
