@@ -20,6 +20,9 @@ const END_DELAY_MS = 10;
 const RELAXED_DELAY_MS = 100;
 /** Time after which limits that were nearly full no longer are. */
 const TIGHT_MS = 2_000;
+/** Time for which a replica keeps a slot for the next query with the same counters, of one that came as soon before. */
+const SPARE_MS = 200;
+const MAX_SPARES = 1_000;
 const RETRY_MS = 500;
 /** Delays of the attempts to find the row of an ended query: the replica that sent the query may still be binding it. */
 const END_RETRIES_MS = [50, 250, 1_000];
@@ -85,6 +88,14 @@ interface QueryEnd {
   readonly slot: Slot | null;
 }
 
+/** Counters that a query acquired lately. */
+interface Spare {
+  /** A slot for the next query, counted as all others; null before it is acquired, and after its use. */
+  readonly slot: Slot | null;
+  /** Monotonic time. */
+  readonly since: number;
+}
+
 /** Work for the next group of statements. */
 interface Work {
   readonly pending: readonly Pending[];
@@ -116,6 +127,8 @@ export class LimitCounters {
   #released = new Set<Slot>();
   /** Slots without a query, and places in the queue: renewed by this replica. */
   readonly #ownSlots = new Set<Slot>();
+  /** By counters. */
+  readonly #spares = new Map<string, Spare>();
   /** Slots by query, to release them without the database. */
   readonly #bound = new Map<string, Slot>();
   #served = new Set<string>();
@@ -203,6 +216,8 @@ export class LimitCounters {
 
   acquire(acquisition: Acquisition): Promise<Acquired> {
     if (this.#isAway) return Promise.resolve(this.acquireAlone(acquisition));
+    const present = this.#takeSpare(acquisition);
+    if (present !== null) return Promise.resolve(present);
     return new Promise((resolve) => {
       const pending: Pending = { acquisition, resolve, slot: null };
       this.#pending.push(pending);
@@ -344,6 +359,7 @@ export class LimitCounters {
     if (this.#timer !== null) clearTimeout(this.#timer);
     for (const slot of [...this.#ownSlots]) if (slot.binding === null) slot.release();
     await this.#flushing;
+    this.#releaseSpares();
     await this.#flush();
   }
 
@@ -369,7 +385,48 @@ export class LimitCounters {
   /** Notes whether a limit is nearly full. */
   #noteUse(decision: Decision): void {
     const isTight = ({ key, limit }: Demand) => 5 * this.use(key) > 4 * limit;
-    if (decision.full.length > 0 || decision.taken.some(isTight)) this.#tightUntil = this.#clock.monotonic() + TIGHT_MS;
+    if (decision.full.length === 0 && !decision.taken.some(isTight)) return;
+    this.#tightUntil = this.#clock.monotonic() + TIGHT_MS;
+    this.#releaseSpares();
+  }
+
+  /** Uses the slot that is kept for the next query with these counters. @returns null without such a slot */
+  #takeSpare(acquisition: Acquisition): Acquired | null {
+    const [decision] = this.#spares.size === 0 ? [] : this.#foreseeAll([{ acquisition, resolve: null, slot: null }]);
+    const key = decision === undefined ? '' : keysText(decision);
+    const slot = this.#spares.get(key)?.slot ?? null;
+    if (decision === undefined || slot === null) return null;
+    this.#spares.set(key, { slot: null, since: this.#clock.monotonic() });
+    return { ...decision, slot };
+  }
+
+  /** One more slot for counters of which two queries follow each other, while all of their limits have much capacity. */
+  #newSpares(decisions: readonly Decision[]): readonly Slot[] {
+    const now = this.#clock.monotonic();
+    const spares: Slot[] = [];
+    for (const [key, { taken }] of new Map(decisions.map((decision) => [keysText(decision), decision]))) {
+      if (taken.length === 0) continue;
+      const last = this.#spares.get(key);
+      const isAmple = taken.every(({ key, limit }) => 2 * (this.use(key) + 2 * decisions.length) <= limit);
+      if (last?.slot === null && isAmple) spares.push(new Slot(this, taken, now));
+      else if (last === undefined && this.#spares.size < MAX_SPARES) this.#spares.set(key, { slot: null, since: now });
+    }
+    return spares;
+  }
+
+  #keepSpare(slot: Slot): void {
+    slot.isRecorded = true;
+    this.#ownSlots.add(slot);
+    this.#spares.set(keysText(slot), { slot, since: slot.since });
+  }
+
+  /** Releases spare slots that were not used in time, or all of them. */
+  #releaseSpares(since = Number.POSITIVE_INFINITY): void {
+    for (const [key, spare] of this.#spares) {
+      if (spare.since > since) continue;
+      this.#spares.delete(key);
+      spare.slot?.release();
+    }
   }
 
   #schedule(delay: number): void {
@@ -384,7 +441,8 @@ export class LimitCounters {
       this.#timer = null;
       this.#flushing = this.#flush().finally(() => {
         this.#flushing = null;
-        if (this.#hasWork) this.#schedule(this.#isAway ? RETRY_MS : 0);
+        if (this.#hasWork) this.#schedule(this.#isAway ? RETRY_MS : this.#pending.length > 0 ? 0 : this.#delay);
+        else if (this.#spares.size > 0) this.#schedule(SPARE_MS);
       });
     }, delay);
   }
@@ -401,6 +459,8 @@ export class LimitCounters {
   }
 
   async #flush(): Promise<void> {
+    this.#releaseSpares(this.#clock.monotonic() - SPARE_MS);
+    if (!this.#hasWork) return;
     const work: Work = {
       pending: this.#pending.splice(0, MAX_BATCH),
       bindings: this.#bindings,
@@ -439,6 +499,7 @@ export class LimitCounters {
     const slots = foreseen.map(({ taken }) =>
       taken.length === 0 ? null : new Slot(this, taken, this.#clock.monotonic()),
     );
+    const spares = this.#newSpares(foreseen);
     const isIdle = bound.length + ends.size + released.size + slots.length === 0;
     let rest = pending;
     if (!isIdle) {
@@ -450,7 +511,9 @@ export class LimitCounters {
           endsTransaction,
           slotId: slot?.slotId ?? null,
         })),
-        slots: slots.flatMap((slot) => (slot === null ? [] : [{ slotId: slot.slotId, parts: slot.taken }])),
+        slots: [...slots, ...spares].flatMap((slot) =>
+          slot === null ? [] : [{ slotId: slot.slotId, parts: slot.taken }],
+        ),
       });
       this.#learnAll(changed.counters);
       this.#noteUnbound(bindings, changed.unbound);
@@ -461,6 +524,7 @@ export class LimitCounters {
         for (const [index, decision] of decisions.entries())
           this.#settle(pending[index] as Pending, decision, changed.isAcquired ? (slots[index] ?? null) : null);
       }
+      if (changed.isAcquired) for (const slot of spares) this.#keepSpare(slot);
       this.#onChange(changed.removed > 0);
     }
     if (rest.length > 0) await this.#decide(rest);
@@ -631,4 +695,8 @@ export class LimitCounters {
     this.#isAway = true;
     this.#awaySince = this.#clock.monotonic();
   }
+}
+
+function keysText({ taken }: { readonly taken: readonly Demand[] }): string {
+  return taken.map(({ key }) => key).join(' ');
 }

@@ -6,7 +6,7 @@ import { pino } from 'pino';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Acquisition, Demand } from '../../../src/admission/acquisitions.ts';
 import { LimitCounters, type Slot } from '../../../src/admission/limitCounters.ts';
-import { systemClock } from '../../../src/model/clock.ts';
+import { type Clock, systemClock } from '../../../src/model/clock.ts';
 import { GatewayError } from '../../../src/model/errors.ts';
 import { type KnexStore, openStore } from '../../../src/store/openStore.ts';
 import { databases, oneDatabase, type TestDatabase } from '../../support/databases.ts';
@@ -14,7 +14,9 @@ import { until } from '../../support/gateway.ts';
 import { randomOf } from '../../support/groupCases.ts';
 
 const logger = pino({ level: 'silent' });
-const limits: Readonly<Record<string, number>> = { 'cluster:a': 3, 'cluster:b': 2, 'group:g': 4, 'limit:l:ann': 1 };
+const limits: Readonly<Record<string, number>> = {
+  ...{ 'cluster:a': 3, 'cluster:b': 2, 'group:g': 4, 'limit:l:ann': 1, 'group:wide': 12 },
+};
 const demand = (key: string): Demand => ({ key, limit: limits[key] ?? 0 });
 const acquisition = (keys: readonly string[], more: Partial<Acquisition> = {}): Acquisition => ({
   ...{ demands: keys.map(demand), clusters: [], observed: [], place: null, mode: 'normal', ...more },
@@ -46,7 +48,7 @@ for (const family of databases) {
     });
 
     /** A replica; statements may take effect and their responses be lost. */
-    const replica = (admits = false): LimitCounters => {
+    const replica = (admits = false, clock: Clock = systemClock): LimitCounters => {
       const { limitCounters } = store;
       const lossy = new Proxy(limitCounters, {
         get: (target, name) => {
@@ -66,7 +68,7 @@ for (const family of databases) {
           };
         },
       });
-      const counters = new LimitCounters(lossy, `replica${replicas++}`, admits, systemClock, logger);
+      const counters = new LimitCounters(lossy, `replica${replicas++}`, admits, clock, logger);
       counters.enable(true);
       open.push(counters);
       return counters;
@@ -99,8 +101,9 @@ for (const family of databases) {
         return counts;
       };
       const begin = async () => {
-        const keys = ['group:g', ...(random() < 0.3 ? ['limit:l:ann'] : [])];
-        const clusters = random() < 0.8 ? [demand('cluster:a'), demand('cluster:b')] : [];
+        const isWide = random() < 0.4;
+        const keys = isWide ? ['group:wide'] : ['group:g', ...(random() < 0.3 ? ['limit:l:ann'] : [])];
+        const clusters = !isWide && random() < 0.8 ? [demand('cluster:a'), demand('cluster:b')] : [];
         const acquired = await pick(alive).acquire(acquisition(keys, { clusters }));
         if (acquired.slot === null) return;
         const all = acquired.slot.taken.map(({ key }) => key);
@@ -155,6 +158,34 @@ for (const family of databases) {
       expect((await other.acquire(acquisition(['limit:l:ann']))).kind).toBe('acquired');
       expect((await one.acquire(acquisition(['limit:l:ann']))).kind).toBe('full');
       expect(await inUse()).toEqual({ 'limit:l:ann': 1 });
+    });
+
+    it('keep a slot for the next query while there is much capacity, and give it back unless one comes soon', async () => {
+      failing = () => false;
+      let now = 0;
+      const one = replica(false, { ...systemClock, monotonic: () => now });
+      const wide = acquisition(['group:wide']);
+      const slots: (Slot | null)[] = [];
+      const acquire = async () => slots.push((await one.acquire(wide)).slot);
+      await acquire();
+      await acquire();
+      expect(await inUse()).toEqual({ 'group:wide': 3 });
+      await acquire();
+      expect(await inUse()).toEqual({ 'group:wide': 3 });
+      expect(new Set(slots.map((slot) => slot?.slotId)).size).toBe(3);
+      // With more than half of the limit in use there is none for the next one.
+      for (let count = 3; count < 12; count++) await acquire();
+      expect([slots.includes(null), (await one.acquire(wide)).kind, await inUse()]).toEqual([
+        ...[false, 'full', { 'group:wide': 12 }],
+      ]);
+      for (const slot of slots) slot?.release();
+      await acquire();
+      now = 10_000;
+      await acquire();
+      await acquire();
+      expect(await inUse()).toEqual({ 'group:wide': 4 });
+      now = 20_000;
+      await until(async () => (await inUse())['group:wide'] === 3, 'the slot to be given back');
     });
 
     it('correct themselves by the rows, and keep no unused row', async () => {
