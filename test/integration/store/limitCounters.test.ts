@@ -160,7 +160,7 @@ for (const family of databases) {
       expect(await inUse()).toEqual({ 'limit:l:ann': 1 });
     });
 
-    it('keep a slot for the next query while there is much capacity, and give it back unless one comes soon', async () => {
+    it('keep a slot for the next query while there is much capacity, and release it unless one comes soon', async () => {
       failing = () => false;
       let now = 0;
       const one = replica(false, { ...systemClock, monotonic: () => now });
@@ -185,7 +185,7 @@ for (const family of databases) {
       await acquire();
       expect(await inUse()).toEqual({ 'group:wide': 4 });
       now = 20_000;
-      await until(async () => (await inUse())['group:wide'] === 3, 'the slot to be given back');
+      await until(async () => (await inUse())['group:wide'] === 3, 'the slot to be released');
     });
 
     it('correct themselves by the rows, and keep no unused row', async () => {
