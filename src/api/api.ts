@@ -30,6 +30,7 @@ import { collectOpenapi, openapiRoute } from './openapi.ts';
 import { overviewRoutes } from './overview/overviewRoutes.ts';
 import { healthRoutes, jwksRoutes, metricsRoutes, registerMetrics } from './probes.ts';
 import { queryRoutes, queueLister, queueRoutes, runningQueryRoutes } from './queries.ts';
+import { queryEventRoute } from './queryEvents.ts';
 import { backendRoutes, publicRoutes, registryRoutes } from './registry.ts';
 import { declaredGroupsRoute, entityRoutes, resourceGroupRoutes, webappGroupRoutes } from './resourceGroups.ts';
 import { ruleRoutes, webappRuleRoutes } from './rules.ts';
@@ -96,16 +97,18 @@ export async function createApi(parts: ApiParts): Promise<Api> {
  * Makes the instance read bodies as bytes, within a limit in bytes and the memory for request bodies. A call that gets a
  * response before its body is there is the last of its connection.
  */
-function readBodies(app: FastifyInstance, bodies: RequestBodies, limit: number): void {
-  const tooLargeText = `The body is too large: the limit is ${limit} bytes (server.maxApiBodySize).`;
-  const tooLarge = () => new GatewayError('EG_TOO_LARGE', tooLargeText);
+function readBodies(app: FastifyInstance, bodies: RequestBodies, usualLimit: number): void {
   app.removeAllContentTypeParsers();
   const responses = new WeakMap<IncomingMessage, ServerResponse>();
   app.addHook('preParsing', async ({ raw }, reply, payload) => {
     responses.set(raw, reply.raw);
     return payload;
   });
-  app.addContentTypeParser('*', ({ raw }, _payload, next) => {
+  app.addContentTypeParser('*', ({ raw, routeOptions }, _payload, next) => {
+    const { bodyLimit: limit } = routeOptions;
+    const key = limit === usualLimit ? ' (server.maxApiBodySize)' : '';
+    const tooLarge = () =>
+      new GatewayError('EG_TOO_LARGE', `The body is too large: the limit is ${limit} bytes${key}.`);
     if ((announcedLength(raw) ?? 0) > limit) {
       next(tooLarge());
       return;
@@ -158,6 +161,7 @@ function addRoutes(api: ApiContext): void {
     limitRoutes(api, operator.limits);
   }
   if (api.publishedKeys !== null) jwksRoutes(api, api.publishedKeys);
+  if (api.queryEvents !== null) queryEventRoute(api, api.queryEvents);
   if (resourceGroups !== null) {
     resourceGroupRoutes(api, resourceGroups);
     groupExplainRoute(api, resourceGroups);

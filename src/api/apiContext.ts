@@ -25,6 +25,7 @@ import type { JdbcSettings } from '../store/jdbcUrl.ts';
 import type { QueryOutcomeRecord } from '../store/queryOutcome.ts';
 import type { QueryRecord, RunningQueryRow, Store } from '../store/store.ts';
 import type { Authentication } from './auth/openAuthentication.ts';
+import type { QueryEventParts } from './queryEvents.ts';
 import type { BuiltUserInterface } from './userInterface.ts';
 
 /** State of something the gateway uses, as `/readyz?verbose` reports it. */
@@ -121,6 +122,8 @@ export interface ApiParts {
   readonly kill: (queryId: string, user: string) => Promise<KillResult>;
   /** Queries that clients follow on a cluster, on all replicas. */
   readonly runningQueries: (cluster: string) => OfAllReplicas<{ readonly queries: readonly RunningQueryRow[] }>;
+  /** Null: no secrets are configured. */
+  readonly queryEvents: QueryEventParts | null;
   readonly waitingQueries: WaitingQueriesCount;
   /** Public keys of tokens for clusters. */
   readonly publishedKeys: (() => { readonly keys: readonly PublishedKey[] }) | null;

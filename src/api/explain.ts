@@ -89,18 +89,15 @@ export function queryDetailsRoute(api: StoreContext, listQueue: ListQueue): void
       const last = bufferedOutcome(recorded);
       const ended = last?.state === RUNNING ? null : last;
       const outcome = ended ?? (isPossible ? await outcomes.get(recorded) : null);
-      const record = isPossible
-        ? (buffered(recorded) ??
-          (await history.get(recorded)) ??
-          rejectedQuery(outcome) ??
-          (row === null ? null : whileWaiting(row)))
-        : null;
+      const stored = isPossible ? (buffered(recorded) ?? (await history.get(recorded))) : null;
+      const record = stored ?? unsentQuery(outcome) ?? (row === null || !isPossible ? null : whileWaiting(row));
       if (record === null || !isVisible(await visibleQueries(request, api), record)) {
         throw notFound(`There is no query ${queryId.slice(0, 100)} in the history.`);
       }
       const isQueued = outcome === null && (row?.state === 'waiting' || row?.state === 'submitting');
       const entry = isQueued ? (await listQueue()).find(({ id }) => id === queryId) : undefined;
-      const query = { ...(await routedQuery(record, row, queued, outcome)), queue: queuePlace(entry) };
+      const bypassed = stored === null && outcome?.bypassed === true;
+      const query = { ...(await routedQuery(record, row, queued, outcome)), queue: queuePlace(entry), bypassed };
       const { decision } = query;
       // Only callers with rights to rules see their content.
       if (decision?.conditions === undefined || (await callerOf(request).permits(explainAll))) return query;
@@ -115,9 +112,9 @@ function whileWaiting({ id, user, source, group, created }: QueuedQueryRow): Que
   return { queryId: id, queryText: '', user, source, routingGroup: group, created, ...nowhere };
 }
 
-/** A submission that no cluster took: the history has it with its outcome alone. */
-function rejectedQuery(outcome: QueryOutcomeRecord | null): QueryRecord | null {
-  if (outcome === null || !outcome.refused) return null;
+/** A submission that no cluster took, or a query that was not sent through the gateway: the history has it with its outcome alone. */
+function unsentQuery(outcome: QueryOutcomeRecord | null): QueryRecord | null {
+  if (outcome === null || (!outcome.refused && outcome.bypassed !== true)) return null;
   const { queryId, queryText, user, source, routingGroup, created, cluster, decision } = outcome;
   const nowhere = { backendUrl: '', externalUrl: null, cluster: cluster ?? '' };
   return { queryId, queryText: queryText ?? '', user, source, routingGroup, created, decision, ...nowhere };
@@ -129,7 +126,7 @@ async function routedQuery(
   row: QueuedQueryRow | null,
   queued: StoreContext['store']['queuedQueries'],
   outcome: QueryOutcomeRecord | null,
-): Promise<Omit<RoutedQuery, 'queue'>> {
+): Promise<Omit<RoutedQuery, 'queue' | 'bypassed'>> {
   const { queryId, queryText, user, source, routingGroup, cluster, backendUrl, externalUrl, created } = record;
   const decision = record.decision === null ? null : readDecision(record.decision);
   const queuedAs = row?.id ?? decision?.queuedAs ?? null;

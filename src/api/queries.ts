@@ -230,12 +230,12 @@ const ofStatement = [
 
 /** Queries as CSV (RFC 4180), with a line of names. */
 async function* csv(list: QueryList, filter: QueryListFilter): AsyncGenerator<string> {
-  yield `${[...ofQuery, ...ofOutcome, 'rule', 'queryText', ...ofStatement].join(',')}\r\n`;
+  yield `${[...ofQuery, ...ofOutcome, 'rule', 'queryText', ...ofStatement, 'bypassed'].join(',')}\r\n`;
   for await (const rows of chunks(list, filter)) {
     const lines = rows.map((query) => {
       const figures = (names: readonly (keyof QueryOutcome)[]) => names.map((name) => query.outcome?.[name] ?? null);
       const before = [...ofQuery.map((name) => query[name]), ...figures(ofOutcome)];
-      const values = [...before, query.rule, query.queryText, ...figures(ofStatement)];
+      const values = [...before, query.rule, query.queryText, ...figures(ofStatement), String(query.bypassed)];
       return `${values.map(cell).join(',')}\r\n`;
     });
     yield lines.join('');

@@ -45,7 +45,7 @@ export interface Route<Params extends TSchema, Query extends TSchema, Body> {
   readonly responses?: Readonly<Record<string, unknown>>;
   /** True if responses have an ETag. */
   readonly hasTag?: boolean;
-  readonly options?: Pick<RouteOptions, 'config' | 'exposeHeadRoute' | 'onRequest'>;
+  readonly options?: Pick<RouteOptions, 'config' | 'exposeHeadRoute' | 'onRequest' | 'bodyLimit'>;
   /** Name of the object of the call, in the body: rights in its namespace suffice. */
   readonly named?: (call: Call<Static<Params>, Static<Query>, Body>) => string;
   /** Returns the body of the response, or the reply if that was sent. */

@@ -220,6 +220,8 @@ const checksOfKeys: Readonly<Record<string, (config: GatewayConfig) => Finding |
     (cookieSigningSecret ?? '') === '' &&
     dueTo`must be given, as ${'gatewayCookieConfiguration.enabled'} is true`,
   'admission.secret': ({ admission: { secret } }) => secret !== null && secret.length < MIN_SECRET && tooShort,
+  'queryEvents.secrets': ({ queryEvents: { secrets } }) =>
+    Object.values(secrets).some(({ text }) => text.length < MIN_SECRET) && `${tooShort} each`,
   'server.address': ({ authentication, server }) =>
     authentication === null &&
     !isLoopback(server.address) &&

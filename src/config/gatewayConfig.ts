@@ -9,7 +9,15 @@ import {
   presetUsers,
   uiConfiguration,
 } from './schema/access.ts';
-import { admission, audit, databaseCache, dataStore, queryHistory, resourceGroups } from './schema/data.ts';
+import {
+  admission,
+  audit,
+  databaseCache,
+  dataStore,
+  queryEvents,
+  queryHistory,
+  resourceGroups,
+} from './schema/data.ts';
 import { userGroups, userMapping } from './schema/identity.ts';
 import {
   backendState,
@@ -34,6 +42,7 @@ export const configFields = section(
     dataStore,
     databaseCache,
     queryHistory,
+    queryEvents,
     audit,
     admission,
     routing,

@@ -11,19 +11,23 @@ const MESSAGE = 2000;
 /** Longest statement that is kept of a query that no cluster took. */
 const TEXT = 65_536;
 
+/** Value of the column for a query that was not sent through the gateway. */
+export const BYPASSED = 2;
+
 const statementWidths = { digest: 16, exactDigest: 16, tool: 32, model: WIDTH, dashboard: WIDTH } as const;
 
 export type OutcomeValue = string | number | null;
 
 /**
  * A column of `eg_query_outcomes`. `keep` states which value stays where there is a row: `outcome` that of the surer
- * row, `fact` that which is known, `latest` the higher one, `earliest` the lower one that is known.
+ * row, `figure` the same of those that are known, `fact` that which is known, `latest` the higher one, `earliest` the lower one that is
+ * known.
  */
 export interface OutcomeColumn {
   readonly name: string;
   /** In SQL, with `text` for the type of long texts, which differs by dialect. */
   readonly type: string;
-  readonly keep: 'key' | 'outcome' | 'fact' | 'latest' | 'earliest';
+  readonly keep: 'key' | 'outcome' | 'figure' | 'fact' | 'latest' | 'earliest';
   readonly of: (record: QueryOutcomeRecord) => OutcomeValue;
   readonly field: keyof QueryOutcomeRecord | undefined;
 }
@@ -46,7 +50,7 @@ function textColumn(name: string, field: Field, keep: Keep, width: number, type 
   return column(name, type, keep, (record) => text(record[field] as string | null, width), field);
 }
 
-function numberColumn(name: string, field: Field, keep: Keep = 'outcome') {
+function numberColumn(name: string, field: Field, keep: Keep = 'figure') {
   return column(name, 'bigint', keep, (record) => whole((record[field] ?? null) as number | null), field);
 }
 
@@ -85,7 +89,8 @@ export const outcomeColumns: readonly OutcomeColumn[] = [
   textColumn('query_id', 'queryId', 'key', WIDTH, 'varchar(256) primary key'),
   column('created', 'bigint not null', 'key', (o) => whole(o.created) ?? 0, 'created'),
   column('last_seen', 'bigint not null', 'latest', (o) => whole(o.lastSeen) ?? 0, 'lastSeen'),
-  column('refused', 'int not null', 'key', (o) => (o.refused ? 1 : 0), 'refused'),
+  // 0 for a query that a cluster got from the gateway, whatever came before.
+  column('refused', 'int not null', 'earliest', (o) => (o.bypassed ? BYPASSED : o.refused ? 1 : 0), 'refused'),
   textColumn('cluster', 'cluster', 'fact', WIDTH),
   textColumn('routing_group', 'routingGroup', 'fact', WIDTH),
   textColumn('user_name', 'user', 'fact', WIDTH),
@@ -106,19 +111,19 @@ export const outcomeColumns: readonly OutcomeColumn[] = [
   column('state', `varchar(${STATE}) not null`, 'outcome', (o) => o.state, 'state'),
   textColumn('error_name', 'errorName', 'outcome', NARROW),
   textColumn('error_type', 'errorType', 'outcome', NARROW),
-  numberColumn('error_code', 'errorCode'),
+  numberColumn('error_code', 'errorCode', 'outcome'),
   textColumn('error_message', 'errorMessage', 'outcome', MESSAGE, 'text'),
   numberColumn('elapsed_ms', 'elapsedMillis'),
-  column('elapsed_bucket', 'int', 'outcome', (o) => durationBucket(whole(o.elapsedMillis))),
+  column('elapsed_bucket', 'int', 'figure', (o) => durationBucket(whole(o.elapsedMillis))),
   numberColumn('queued_ms', 'queuedMillis'),
-  column('queued_bucket', 'int', 'outcome', (o) => durationBucket(whole(queuedMillis(o)))),
+  column('queued_bucket', 'int', 'figure', (o) => durationBucket(whole(queuedMillis(o)))),
   numberColumn('cpu_ms', 'cpuMillis'),
   numberColumn('processed_rows', 'processedRows'),
   numberColumn('processed_bytes', 'processedBytes'),
   numberColumn('peak_memory_bytes', 'peakMemoryBytes'),
   ...inputColumns,
-  numberColumn('result_bytes', 'resultBytes'),
-  numberColumn('pages', 'pages'),
+  numberColumn('result_bytes', 'resultBytes', 'outcome'),
+  numberColumn('pages', 'pages', 'outcome'),
   column('certainty', 'int not null', 'outcome', (o) => o.certainty, 'certainty'),
 ];
 
@@ -130,5 +135,6 @@ export function outcomeOfRow(row: OutcomeRow): QueryOutcomeRecord {
     ...(Object.fromEntries(fields) as QueryOutcomeRecord),
     ...{ created: Number(row.created ?? 0), lastSeen: Number(row.last_seen ?? 0) },
     ...{ refused: row.refused === 1, certainty: Number(row.certainty ?? 0) },
+    ...(row.refused === BYPASSED && { bypassed: true }),
   };
 }

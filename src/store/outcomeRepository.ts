@@ -28,7 +28,10 @@ const ID_WIDTH = 256;
 function assigned({ name, keep }: OutcomeColumn, fresh: (column: string) => string): string {
   const present = `${TABLE}.${name}`;
   const isSurer = `${fresh('certainty')} > ${TABLE}.certainty`;
-  if (keep === 'fact') return `${name} = coalesce(${present}, ${fresh(name)})`;
+  const [known, other] = [`coalesce(${present}, ${fresh(name)})`, `coalesce(${fresh(name)}, ${present})`];
+  if (keep === 'fact')
+    return `${name} = case when ${TABLE}.certainty < 0 then ${other} when ${fresh('certainty')} < 0 then ${present} else ${known} end`;
+  if (keep === 'figure') return `${name} = case when ${isSurer} then ${other} else ${known} end`;
   if (keep === 'earliest') {
     const isEarlier = `${present} is null or ${fresh(name)} < ${present}`;
     return `${name} = case when ${isEarlier} then ${fresh(name)} else ${present} end`;
@@ -51,15 +54,20 @@ const changes = (fresh: (column: string) => string): string =>
       const present = `${TABLE}.${name}`;
       if (name === 'certainty') return `${fresh(name)} > ${present}`;
       if (keep === 'earliest') return `${fresh(name)} < coalesce(${present}, 9007199254740991)`;
-      return keep === 'fact' ? `(${present} is null and ${fresh(name)} is not null)` : [];
+      const isMissing = `${present} is null and ${fresh(name)} is not null`;
+      if (keep === 'figure') return `(${isMissing})`;
+      return keep === 'fact' ? `(${isMissing} and ${fresh('certainty')} >= 0)` : [];
     })
     .join(' or ');
 
-/** Facts of the submission by columns, as the replica that took it has kept them: another one sees only the end. */
+/**
+ * Facts of the submission by columns, as the replica that took it has kept them: another one, and an event of the cluster, has only the
+ * end.
+ */
 const submitted = {
   ...{ created: 'h.created', cluster: 'd.cluster', routing_group: 'h.routing_group', user_name: 'h.user_name' },
   ...{ source: 'h.source', rule_name: 'd.rule_name', group_set: 'd.group_set' },
-  gateway_queued_ms: 'd.gateway_queued_ms',
+  ...{ gateway_queued_ms: 'd.gateway_queued_ms', refused: 'case when h.query_id is not null then 0 end' },
   ...Object.fromEntries(statementColumns.map(({ name }) => [name, `d.${name}`])),
 };
 const submissions = `left join query_history as h on h.query_id = t.query_id and t.routing_group is null
@@ -68,12 +76,10 @@ const submissions = `left join query_history as h on h.query_id = t.query_id and
 const lookups = `left join lateral (
     select * from query_history as q where q.query_id = t.query_id and t.routing_group is null limit 1) as h on true
   left join lateral (select * from eg_query_decisions as q where q.query_id = h.query_id limit 1) as d on true`;
-const factOf = (name: string, stored: string, present: string) =>
-  name === 'created' ? `coalesce(${stored}, ${present})` : `coalesce(${present}, ${stored})`;
-const factsSql = Object.entries(submitted).map(([name, stored]) => [name, factOf(name, stored, `t.${name}`)] as const);
+const factsSql = Object.entries(submitted).map(([name, stored]) => [name, `coalesce(${stored}, t.${name})`] as const);
 /** The same on MySQL, of rows that are inserted. */
-const mysqlFactsSql = `update ${TABLE} as t ${submissions} set ${Object.entries(submitted)
-  .map(([name, stored]) => `t.${name} = ${factOf(name, stored, `t.${name}`)}`)
+const mysqlFactsSql = `update ${TABLE} as t ${submissions} set ${factsSql
+  .map(([name, value]) => `t.${name} = ${value}`)
   .join(', ')} where t.query_id in (?) and h.query_id is not null`;
 
 const columnTypes = outcomeColumns.map(({ name, type }) => [name, type.replace(/ primary key| not null/g, '')]);
@@ -91,6 +97,7 @@ function merged(present: QueryOutcomeRecord, fresh: QueryOutcomeRecord): QueryOu
     const [one, other] = [present[field], fresh[field]] as [number | null, number | null];
     if (keep === 'latest') facts[field] = Math.max(Number(one), Number(other));
     else if (keep === 'earliest' && one != null && other != null) facts[field] = Math.min(one, other);
+    else if (keep === 'figure') facts[field] = surer[field] ?? one ?? other;
     else facts[field] = keep === 'key' ? one : (one ?? other);
   }
   const groups = present.groups ?? fresh.groups;
@@ -113,9 +120,15 @@ export class QueryOutcomeRepository {
 
   /**
    * Stores a batch. Of rows of one query the surer one's outcome stays, the first of two that are as sure; facts of the submission
-   * that one of them lacks come from the other.
+   * that one of them lacks come from the other, and rows of events complete others.
    */
   async put(records: readonly QueryOutcomeRecord[]): Promise<void> {
+    const { events = [], own = [] } = Object.groupBy(records, ({ bypassed }) => (bypassed ? 'events' : 'own'));
+    if (own.length > 0) await this.#put(own);
+    if (events.length > 0) await this.#put(events);
+  }
+
+  async #put(records: readonly QueryOutcomeRecord[]): Promise<void> {
     const byId = new Map<string, QueryOutcomeRecord>();
     const idOf = outcomeColumns[0] as OutcomeColumn;
     for (const record of records) {
@@ -127,8 +140,8 @@ export class QueryOutcomeRepository {
     for (const some of batches([...byId.values()], STATEMENT_CHARACTERS, charactersOf)) {
       const rows = some.map((record) => outcomeColumns.map(({ of }) => of(record)));
       const ids = some.map((record) => String(idOf.of(record)));
-      // Groups and shapes of queries that clusters took come with the history.
-      const rejected = some.filter((record) => record.refused);
+      // Groups and shapes of queries that the gateway sent to clusters come with the history.
+      const rejected = some.filter(({ refused, bypassed }) => refused || bypassed);
       if (dialect === 'postgresql' && rejected.length === 0 && some.every(({ groups = [] }) => groups.length === 0)) {
         await this.database.run((knex) => upsert.run(knex, dialect, rows, (insert) => noting(this.database, insert)));
         continue;

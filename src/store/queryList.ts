@@ -2,7 +2,7 @@ import type { Knex } from 'knex';
 import { newestFirst, prefixed, type QueryPlace, whereGiven, whereWithin } from './columns.ts';
 import type { Database } from './database.ts';
 import { filteredHistory, textMatches } from './historyRepository.ts';
-import { type OutcomeRow, outcomeColumns, outcomeOfRow } from './outcomeColumns.ts';
+import { BYPASSED, type OutcomeRow, outcomeColumns, outcomeOfRow } from './outcomeColumns.ts';
 import { groupColumn } from './queryGroups.ts';
 import { type QueryOutcomeRecord, type QueryState, RUNNING } from './queryOutcome.ts';
 import type { HistoryFilter } from './store.ts';
@@ -37,6 +37,8 @@ export interface ListedOutcome {
   readonly rule: string | null;
   /** Milliseconds since 1970. */
   readonly created: number;
+  /** True if it was not sent through the gateway. */
+  readonly bypassed: boolean;
   /** Null: it continues, or no one saw its end. */
   readonly outcome: QueryOutcomeRecord | null;
 }
@@ -111,8 +113,9 @@ export function queryList(database: Database) {
     return rows.map(listed);
   };
 
-  /** Those whose outcomes fit. @param areRejected only submissions that no cluster took */
-  const ended = async (knex: Knex, filter: QueryListFilter, page: Page, areRejected: boolean) => {
+  /** Those whose outcomes fit. @param only a class of queries that the history does not have: 1 or `BYPASSED`; null: all */
+  const ended = async (knex: Knex, filter: QueryListFilter, page: Page, only: number | null) => {
+    const areRejected = only !== null;
     const query = knex('eg_query_outcomes as o')
       .leftJoin('query_history as h', 'h.query_id', 'o.query_id')
       .select({
@@ -127,7 +130,7 @@ export function queryList(database: Database) {
         start(knex, 'o.query_text', page.textLength, 'refused_text'),
         ...outcomeSelection,
       );
-    if (areRejected) query.where('o.refused', 1);
+    if (areRejected) query.where('o.refused', only);
     if (filter.visibleTo !== undefined) {
       const { user: own, clusters, groups } = filter.visibleTo;
       query.where((visible) => {
@@ -168,9 +171,11 @@ export function queryList(database: Database) {
       database.run(async (knex) => {
         if (limit <= 0) return [];
         const page = { limit, after, textLength };
-        if (asksForOutcomes(filter)) return await ended(knex, filter, page, false);
-        const [some, others] = [await taken(knex, filter, page), await ended(knex, filter, page, true)];
-        return [...some, ...others].sort(byTime).slice(0, limit);
+        if (asksForOutcomes(filter)) return await ended(knex, filter, page, null);
+        const others = [...(await ended(knex, filter, page, 1)), ...(await ended(knex, filter, page, BYPASSED))];
+        // For a moment a query may be in both.
+        const byId = new Map([...others, ...(await taken(knex, filter, page))].map((each) => [each.queryId, each]));
+        return [...byId.values()].sort(byTime).slice(0, limit);
       }),
     /** Outcomes of queries by id, without running ones. @param ids of a page: 2,000 at most */
     ends: (ids: readonly string[]): Promise<ReadonlyMap<string, QueryEnd>> =>
@@ -210,6 +215,7 @@ function listed(row: Row): ListedOutcome {
     cluster: cluster === '' ? null : cluster,
     rule: outcome?.rule ?? null,
     created: Number(row.created ?? 0),
+    bypassed: outcome?.bypassed ?? false,
     outcome: outcome === null || outcome.state === RUNNING ? null : outcome,
   };
 }

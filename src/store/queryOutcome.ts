@@ -25,9 +25,9 @@ export const RUNNING = 'RUNNING';
 
 /**
  * Confidence of an outcome: of two rows of a query the more reliable one wins. `said`: by the engine's last response,
- * or by the gateway that rejected it.
+ * or by the gateway that rejected it. `reported`: by an event of the cluster, which completes other rows only.
  */
-export const certainty = { running: 0, guessed: 1, cancelled: 2, said: 3 } as const;
+export const certainty = { reported: -1, running: 0, guessed: 1, cancelled: 2, said: 3 } as const;
 
 /** Digests and labels of a statement (docs/digests.md), and what its replay needs. */
 export interface StatementColumns {
@@ -69,6 +69,8 @@ export interface QueryOutcomeRecord {
   readonly certainty: number;
   /** True if no cluster took it: `query_history` has no row of it then. */
   readonly refused: boolean;
+  /** True if it was not sent through the gateway: an event of its cluster reported it. */
+  readonly bypassed?: boolean;
   readonly cluster: string | null;
   readonly routingGroup: string | null;
   readonly user: string | null;

@@ -21,7 +21,7 @@ const OBJECT_STORE = 'moto[s3,server]==5.2.5';
 /** Plugins of the server that is kept: all that a suite uses, of which each server loads its own (`trinoServer.ts`). */
 const plugins = [
   ...['tpch', 'memory', 'resource-group-managers', 'spooling-filesystem'],
-  ...['blackhole', 'hive', 'iceberg'],
+  ...['blackhole', 'hive', 'iceberg', 'http-event-listener'],
 ];
 
 /** Where everything downloaded is kept. */
@@ -152,7 +152,7 @@ async function compilePrograms({ java, jdbc }: Pick<Distribution, 'java' | 'jdbc
 
 /** The server's `lib`, and the plugins that suites need. */
 async function installServer(): Promise<string> {
-  const folder = join(cache, `trino-server-${TRINO_VERSION}+blackhole+hive+iceberg`);
+  const folder = join(cache, `trino-server-${TRINO_VERSION}+blackhole+hive+iceberg+http-event-listener`);
   if (plugins.every((plugin) => existsSync(join(folder, 'plugin', plugin)))) return folder;
   await rm(folder, { recursive: true, force: true });
   const work = await makeWorkFolder('trino-server');

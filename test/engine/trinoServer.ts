@@ -23,6 +23,7 @@ const START_MILLIS = 240_000;
 
 /** Plugins that a file of `etc` configures; those of catalogs have the connector's name. A server loads no other. */
 const pluginOfFile = {
+  'http-event-listener.properties': 'http-event-listener',
   'resource-groups.properties': 'resource-group-managers',
   'spooling-manager.properties': 'spooling-filesystem',
 };

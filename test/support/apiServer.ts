@@ -114,7 +114,7 @@ export async function startApiOver<R extends ClusterRegistry>(
     ...{ clock: systemClock, startedAt: 0, keptHours: 720, pages: null, queryUser: null },
     ui: { enabled: false, disablePages: [], hiddenPageCalls: 'refuse', ...ui },
     onChange: (change) => changes.push(change),
-    ...{ operator: null, rules: null, store: null, auditWriter: null, publishedKeys: null },
+    ...{ operator: null, rules: null, store: null, auditWriter: null, publishedKeys: null, queryEvents: null },
     resourceGroups: groupTables(resourceGroups),
     buffered: () => null,
     bufferedOutcome: () => null,

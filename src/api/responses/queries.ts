@@ -64,6 +64,10 @@ export function outcomeResponse(record: QueryOutcomeRecord | null): QueryOutcome
   return { ...(outcome as unknown as QueryOutcome), lastSeen: new Date(record.lastSeen).toISOString() };
 }
 
+export const bypassed = flagField(
+  'It was not sent through the gateway: its cluster reported it (docs/query-events.md).',
+);
+
 export const LISTED_TEXT = 2000;
 
 export const ListedQuery = Type.Object({
@@ -77,6 +81,7 @@ export const ListedQuery = Type.Object({
     'Rule that decided its routing group, or that denied or refused it. Null: none did, or the query began within the last seconds.',
   ),
   queryText: textField(`Start of the statement, up to ${LISTED_TEXT} characters.`),
+  bypassed,
   outcome: nullable(reference(QueryOutcome), 'Null: it runs, or nobody saw its end.'),
 });
 export type ListedQuery = ResponseBody<typeof ListedQuery>;

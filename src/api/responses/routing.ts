@@ -18,7 +18,7 @@ import {
   textField,
   textOrNull,
 } from '../schemas.ts';
-import { QueryOutcome, QueuePlace } from './queries.ts';
+import { bypassed, QueryOutcome, QueuePlace } from './queries.ts';
 
 export const RuleEffect = Type.Object({
   rule: Type.String(),
@@ -173,6 +173,7 @@ export const RoutedQuery = Type.Object({
   queuedAs: textOrNull(
     'Id of the gateway under which it waits, or waited; the same as `queryId` while no cluster has it. Null: it did not wait for long.',
   ),
+  bypassed,
   decision: nullable(
     Decision,
     'How it was routed: group, rule, what rules did (docs/rest-api.md#decisions). Of a query that was refused before its group was decided `group` is empty, `refused` says why, `conditions` (for callers who may list rules) what the rule read. Null for queries of a gateway that ran before, and until a cluster has the query.',

@@ -10,6 +10,7 @@ import type { RequestBodies } from '../../gateway/bodies/requestBodies.ts';
 import type { DataPlane } from '../../gateway/dataPlane.ts';
 import type { ExternalRulesClient } from '../../gateway/external/externalRules.ts';
 import { routingReadinessOf } from '../../gateway/health/clusterChanges.ts';
+import { QueryEvents } from '../../gateway/outcomes/queryEvents.ts';
 import { ReplayThread } from '../../gateway/replay/replayThread.ts';
 import type { UserGroups } from '../../gateway/user/groups/userGroups.ts';
 import { localUsers } from '../../gateway/user/userExtractor.ts';
@@ -64,12 +65,18 @@ export async function openApi(
     ...{ clock, logger, metrics },
   });
   const { keys = null } = certificates ?? {};
+  const { secrets } = config.queryEvents;
+  const { queryHistoryHoursRetention: historyHours } = config.dataStore;
   const api = await createApi({
     ...{ names, version, replica, logger, metrics, clock, startedAt, bodies, authentication, table, clusterChanges },
     ...{ operator, store, auditWriter, stopping: context.stopping, waitingQueries: countWaiting },
     bodyLimit: config.server.maxApiBodySize,
     defaultGroup: config.routing.defaultRoutingGroup,
-    keptHours: config.dataStore.queryHistoryHoursRetention,
+    keptHours: historyHours,
+    queryEvents:
+      Object.keys(secrets).length === 0
+        ? null
+        : { secrets, events: new QueryEvents(outcomes, store.coordinators, names, clock, historyHours) },
     ui: config.uiConfiguration,
     pages: await readBuiltFiles(BUILT_FILES, names, sharesOrigin(config)),
     queryUser: mapping === null ? null : (name) => mapping.ofLogin(name),

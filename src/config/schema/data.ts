@@ -1,4 +1,4 @@
-import { choice, duration, each, flag, integer, listOf, secretText, section, size, text } from '../fields.ts';
+import { choice, duration, each, flag, integer, listOf, mapOf, secretText, section, size, text } from '../fields.ts';
 
 /** `dataStore`: the database (docs/database.md). */
 export const dataStore = section('The database that holds the registry, the query history and the resource groups.', {
@@ -60,6 +60,14 @@ export const queryHistory = section('How queries get into the history, off the p
     default: 200,
     range: [1, 60_000],
   }),
+});
+
+/** `queryEvents`: events of clusters about queries (docs/query-events.md). */
+export const queryEvents = section('Events of the HTTP event listeners of clusters, which report queries that ended.', {
+  secrets: mapOf(
+    'Secrets of at least 32 characters by the name of the cluster that sends its own; `*`: of all clusters without their own. None: no events are taken.',
+    secretText('Secret.', { required: true }),
+  ),
 });
 
 /** `audit`: who changed what (docs/authentication.md#audit). */

@@ -28,7 +28,7 @@ export interface PageError {
 const KEPT_BYTES = 65_536;
 const MAX_MESSAGE_LENGTH = 8_192;
 
-type Members = Readonly<Record<string, unknown>>;
+export type Members = Readonly<Record<string, unknown>>;
 
 /** Reads the last page of a query on its way to the client, within a bound of memory and time. */
 export class FinalPageReader {
@@ -81,19 +81,19 @@ function beforeStackTrace(start: Buffer): string {
 function parsed(text: string): Members | null {
   if (text === '') return null;
   try {
-    return objectOf(JSON.parse(text));
+    return membersOf(JSON.parse(text));
   } catch {
     return null;
   }
 }
 
-function objectOf(value: unknown): Members | null {
+export function membersOf(value: unknown): Members | null {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Members) : null;
 }
 
 function pageOf(page: Members): FinalPage {
-  const stats = objectOf(page.stats) ?? {};
-  const error = objectOf(page.error);
+  const stats = membersOf(page.stats) ?? {};
+  const error = membersOf(page.error);
   return {
     elapsedMillis: numberOf(stats.elapsedTimeMillis),
     queuedMillis: numberOf(stats.queuedTimeMillis),
@@ -113,11 +113,11 @@ function errorOf({ errorName, errorType, errorCode, message }: Members): PageErr
   return { name: textOf(errorName), type: textOf(errorType), code: numberOf(errorCode), message: textOf(message) };
 }
 
-function numberOf(value: unknown): number | null {
+export function numberOf(value: unknown): number | null {
   return Number.isFinite(value) ? (value as number) : null;
 }
 
 /** The text up to its limit, without half a character at its end. */
-function textOf(value: unknown): string | null {
+export function textOf(value: unknown): string | null {
   return typeof value === 'string' ? value.slice(0, MAX_MESSAGE_LENGTH).replace(/[\ud800-\udbff]$/, '') : null;
 }

@@ -93,7 +93,7 @@ const noPage: Omit<FinalPage, 'error'> = {
 };
 
 /** Engines' errors of queries that did not fail by themselves. */
-const statesOfErrors: ReadonlyMap<string, QueryState> = new Map([
+export const statesOfErrors: ReadonlyMap<string, QueryState> = new Map([
   ['USER_CANCELED', 'CANCELLED'],
   ['ABANDONED_QUERY', 'ABANDONED'],
 ]);
@@ -379,7 +379,7 @@ function openQuery(facts: QueryFacts, created: number | null, now: number): Open
   };
 }
 
-function errorColumns(error: PageError | null) {
+export function errorColumns(error: PageError | null) {
   return {
     errorName: error?.name ?? null,
     errorType: error?.type ?? null,

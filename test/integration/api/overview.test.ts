@@ -159,7 +159,7 @@ test('how queries end is kept with them, listed, counted and exported', async ()
     expect.objectContaining({ value: '=ben', queries: 1, failures: 0, states: { CANCELLED: 1 } }),
   ]);
   const csv = await (await fetch(`${gateway.url}/api/queries/export?source=outcomes&state=CANCELLED`)).text();
-  expect(csv).toMatch(/^queryId,created,user.*,queryText,.*,dashboard\r\n/);
+  expect(csv).toMatch(/^queryId,created,user.*,queryText,.*,dashboard,bypassed\r\n/);
   expect(csv).toContain(",'=ben,outcomes,etl,second,CANCELLED,");
   const json = await (await fetch(`${gateway.url}/api/queries/export?source=outcomes&format=json`)).json();
   expect((json as { queryId: string }[]).map(({ queryId }) => queryId)).toEqual(paged);

@@ -103,7 +103,7 @@ test('a denied query names the rule that denied it, and what its condition read,
   await expect.poll(listed).toMatchObject([{ queryId: denied.id, rule: 'forbidden' }]);
   const csv = await fetch(`${gateway.url}/api/queries/export?state=DENIED`, { headers: as('boss') });
   expect(await csv.text()).toMatch(
-    /^queryId,.*,firstRowMillis,rule,queryText,.*,dashboard\r\n.*,DENIED,.*,forbidden,SELECT 1,,,,,f8ae09aedd50f21d,ed6d245dd8c3a2f1,,,\r\n/,
+    /^queryId,.*,firstRowMillis,rule,queryText,.*,dashboard,bypassed\r\n.*,DENIED,.*,forbidden,SELECT 1,,,,,f8ae09aedd50f21d,ed6d245dd8c3a2f1,,,,false\r\n/,
   );
 });
 

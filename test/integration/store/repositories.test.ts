@@ -189,6 +189,63 @@ for (const database of databases) {
       expect(await store.outcomes.get(id('at once'))).toEqual(outcome(id('at once'), steps.at(-1)?.[1]));
     });
 
+    describe('an event of a cluster', () => {
+      const event = (id: string, extra: Partial<QueryOutcomeRecord> = {}) =>
+        outcome(id, {
+          ...{ ...unknown, cluster: 'a', user: 'mallory', source: 'event', state: 'FAILED', ...error },
+          ...{ certainty: certainty.reported, bypassed: true, queryText: 'select 2', lastSeen: 0, cpuMillis: 7 },
+          ...{ resultBytes: null, pages: null, planningMillis: 3, ...extra },
+        });
+      const missing = { cpuMillis: null, elapsedMillis: null, queuedMillis: null };
+      const completed = { cpuMillis: 7, elapsedMillis: 500, queuedMillis: 20, planningMillis: 3 };
+
+      it.each([
+        ['an end', {}, { planningMillis: 3 }],
+        ['a cancelled query', { state: 'CANCELLED', certainty: certainty.cancelled, ...missing }, completed],
+        ['a query that runs', { state: 'RUNNING', certainty: certainty.running, ...missing }, completed],
+      ] as const)('completes %s, and changes nothing else', async (name, recorded, added) => {
+        for (const order of ['before', 'after'] as const) {
+          const id = `event ${order} ${name}`;
+          const own = outcome(id, { ...recorded, lastSeen: 1_800_000_000_000 });
+          for (const put of order === 'before' ? [event(id), own] : [own, event(id)]) await store.outcomes.put([put]);
+          const { queryText: _, ...stored } = (await store.outcomes.get(id))!;
+          const { queryText: __, ...expected } = { ...own, ...added };
+          expect({ order, ...stored }).toEqual({ order, ...expected });
+        }
+        const id = `event with ${name}`;
+        await store.outcomes.put([event(id), outcome(id, recorded), event(id)]);
+        expect(await store.outcomes.get(id)).toEqual(outcome(id, { ...recorded, ...added }));
+      });
+
+      const forget = async (id: string) => {
+        for (const table of ['query_history', 'eg_query_decisions', 'eg_query_outcomes'])
+          await store.database.knex(table).where('query_id', id).delete();
+      };
+
+      it('stores a query that was not sent through the gateway, once', async () => {
+        const created = 1_760_000_000_000;
+        const some = { created, source: 'bypassed' };
+        await store.outcomes.put([event('bypassed', some), event('bypassed', { ...some, cpuMillis: 9 })]);
+        expect(await store.outcomes.get('bypassed')).toEqual(event('bypassed', some));
+        const listed = () => store.queryList.find({ source: 'bypassed' }, 10, null, 100);
+        expect(await listed()).toMatchObject([
+          { queryId: 'bypassed', bypassed: true, queryText: 'select 2', user: 'mallory' },
+        ]);
+        await store.history.insert([record('bypassed', { ...some, cluster: 'a' })]);
+        expect(await listed()).toMatchObject([{ queryId: 'bypassed', user: 'alice' }]);
+        await forget('bypassed');
+      });
+
+      it('takes the facts of a submission from the history', async () => {
+        await store.history.insert([record('event of a lost replica')]);
+        await store.outcomes.put([event('event of a lost replica')]);
+        const stored = await store.outcomes.get('event of a lost replica');
+        expect(stored).toMatchObject({ user: 'alice', source: 'cli', routingGroup: 'adhoc', state: 'FAILED' });
+        expect(stored?.bypassed).toBeUndefined();
+        await forget('event of a lost replica');
+      });
+    });
+
     it('stores many outcomes with long statements at once', async () => {
       const queryText = "'é🚀\\".repeat(13_000);
       const many = Array.from({ length: 500 }, (_, index) =>

@@ -306,7 +306,10 @@ const columns: readonly Column<HistoryEntry>[] = [
   },
   { id: 'Outcome', header: 'Outcome', cell: ({ outcome }) => <Outcome outcome={outcome} /> },
   { id: 'Backend', header: 'Backend', cell: ({ cluster }) => named(cluster) },
-  { id: 'Routing group', header: 'Routing group', cell: ({ routingGroup }) => routingGroup ?? '–' },
+  {
+    ...{ id: 'Routing group', header: 'Routing group' },
+    cell: ({ routingGroup, bypassed }) => routingGroup ?? (bypassed ? 'not through the gateway' : '–'),
+  },
   { id: 'User', header: 'User', cell: ({ user }) => named(user) },
   { id: 'Source', header: 'Source', cell: ({ source }) => named(source) },
   {
@@ -346,6 +349,8 @@ interface HistoryEntry {
   /** Link to the engine's page of it, or null. */
   readonly enginePage: string | null;
   readonly at: number;
+  /** True if it was not sent through the gateway. */
+  readonly bypassed: boolean;
   /** Null: it runs, or its end was not observed. */
   readonly outcome: Pick<OutcomeView, 'state' | 'errorName' | 'elapsedMillis'> | null;
 }
@@ -354,7 +359,7 @@ function entryOfRow(row: SearchRow, clusters: readonly NamedUrl[]): HistoryEntry
   const { queryId, queryText, user = null, source = null, routingGroup = null, captureTime } = row;
   const { state, errorName = null, elapsedMillis = null } = row;
   return {
-    ...{ queryId, queryText, user, source, routingGroup, at: captureTime },
+    ...{ queryId, queryText, user, source, routingGroup, bypassed: false, at: captureTime },
     cluster: clusterText(row, clusters),
     enginePage: engineLink(row),
     outcome: state === undefined ? null : { state, errorName, elapsedMillis },
@@ -362,12 +367,12 @@ function entryOfRow(row: SearchRow, clusters: readonly NamedUrl[]): HistoryEntry
 }
 
 function entryOfListed(query: ListedQuery, clusters: readonly NamedUrl[]): HistoryEntry {
-  const { queryId, queryText, user, source, routingGroup, cluster, created, outcome } = query;
+  const { queryId, queryText, user, source, routingGroup, cluster, created, bypassed, outcome } = query;
   // The chosen cluster of a rejected query does not know it.
   const present = outcome?.state === 'REFUSED' ? undefined : clusters.find(({ name }) => name === cluster);
   const engine = present?.externalUrl ?? present?.proxyTo ?? null;
   return {
-    ...{ queryId, queryText, user, source, routingGroup, outcome, at: Date.parse(created) },
+    ...{ queryId, queryText, user, source, routingGroup, bypassed, outcome, at: Date.parse(created) },
     cluster: cluster ?? '',
     enginePage: engine === null ? null : engineLink({ queryId, backendUrl: engine }),
   };

@@ -155,7 +155,7 @@ function Undecided({ query }: { readonly query: WholeQuery }) {
     );
   }
   const why: Readonly<Record<Exclude<Reach, 'refused' | 'denied'>, string>> = {
-    taken: 'No decision is stored with this query: it was routed by a gateway that ran before.',
+    taken: `No decision is stored with this query: it was ${query.bypassed ? 'not sent through the gateway' : 'routed by a gateway that ran before'}.`,
     waiting: 'No decision is stored yet: the query waits for a cluster.',
     dropped: `No decision is stored with this query: it ended (${outcome?.state.toLowerCase()}) while it waited for a cluster.`,
   };

@@ -93,6 +93,7 @@ function Facts({ query }: { readonly query: WholeQuery }) {
       the engine's page
     </Anchor>
   );
+  const path = query.bypassed ? 'not through the gateway: its cluster reported it' : undefined;
   const noCluster = backendUrl || (reach === 'waiting' ? 'none yet' : 'none');
   const digest = query.outcome?.digest;
   const facts: readonly Fact[] = [
@@ -103,6 +104,7 @@ function Facts({ query }: { readonly query: WholeQuery }) {
     ['Source', source ?? 'none was sent'],
     ['Routing group', group || (isTurnedDown ? 'none was decided' : 'not known')],
     ['Backend', cluster === '' ? noCluster : chosen],
+    ['Sent', path],
     ['Rule', rule == null ? undefined : <RuleName key="rule" name={rule} />],
     ['Statement', digest == null ? undefined : <DigestName key="digest" name={digest} />],
     ['At the engine', engine === '' || queuedAs === queryId ? undefined : enginePage],
@@ -139,7 +141,7 @@ function meaningOf(query: WholeQuery, state: OutcomeView['state']): string {
   const isDropped = reachOf(query) === 'dropped';
   switch (state) {
     case 'FINISHED':
-      return 'It finished, and its client has got the last page.';
+      return query.bypassed ? 'It finished.' : 'It finished, and its client has got the last page.';
     case 'FAILED':
       return 'It failed.';
     case 'CANCELLED':
@@ -332,7 +334,7 @@ function atCluster(query: WholeQuery): readonly Event[] {
   if (firstRowMillis != null) add(firstRowMillis, 'Its client had the first row, after %.');
   if (elapsedMillis != null) {
     add(elapsedMillis, `It ended after %: ${state.toLowerCase()}.`);
-    if (lastSeen != null)
+    if (lastSeen != null && !query.bypassed)
       later.push({ at: Math.max(Date.parse(lastSeen), submitted), text: 'Its client had the last answer.' });
   }
   return [had, ...later.sort((one, other) => one.at - other.at)];
