@@ -64,9 +64,15 @@ export interface SumsRound {
 export type HourlySums = ReturnType<typeof hourlySums>;
 
 /** Place of FAILED queries with an error of their user, next to those of `queryStates`. */
-export const USER_ERROR_PLACE = queryStates.length;
+export const USER_ERROR_PLACE = 7;
+/** States by place. */
+export const statesByPlace = [
+  ...queryStates.slice(0, USER_ERROR_PLACE),
+  'FAILED',
+  ...queryStates.slice(USER_ERROR_PLACE),
+] as const;
 
-const states = queryStates.map((state, place) => `when '${state}' then ${place * PER_STATE}`).join(' ');
+const states = queryStates.map((state) => `when '${state}' then ${statesByPlace.indexOf(state) * PER_STATE}`).join(' ');
 const userErrorKey = `when ${failureConditions.userError} then ${USER_ERROR_PLACE * PER_STATE}`;
 const endingKey = `case ${userErrorKey} else case state ${states} end end + coalesce(elapsed_bucket + 1, 0)`;
 
@@ -165,7 +171,7 @@ export function whereWithinStretches(sums: Knex.QueryBuilder, stretches: readonl
   });
 }
 
-/** Reads `endings`. @param add called with a place in `queryStates` or `USER_ERROR_PLACE`, the bucket of the duration or null, and how many queries */
+/** Reads `endings`. @param add called with a place in `statesByPlace`, the bucket of the duration or null, and how many queries */
 export function readEndings(text: string, add: (state: number, bucket: number | null, queries: number) => void): void {
   readPairs(text, (key, queries) => {
     const bucket = key % PER_STATE;

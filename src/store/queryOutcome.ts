@@ -1,5 +1,7 @@
-/** How a query ended. */
-export const queryStates = ['FINISHED', 'FAILED', 'CANCELLED', 'ABANDONED', 'REFUSED', 'DENIED', 'LOST'] as const;
+/** How a query ended. `RETRIED`: another cluster continued it (docs/survival.md). */
+export const queryStates = [
+  ...(['FINISHED', 'FAILED', 'CANCELLED', 'ABANDONED', 'REFUSED', 'DENIED', 'LOST', 'RETRIED'] as const),
+] as const;
 export type QueryState = (typeof queryStates)[number];
 
 /** States that a replica concludes from silence: the query may still run. */

@@ -14,6 +14,7 @@ import {
   type SummedSources,
   type SumRow,
   sourcesOf,
+  statesByPlace,
   USER_ERROR_PLACE,
   whereWithinStretches,
 } from './hourlySums.ts';
@@ -199,7 +200,7 @@ class Figures {
     readEndings(endings, (place, bucket, queries) => {
       const isUserError = place === USER_ERROR_PLACE;
       if (isUserError) this.#userErrors += queries;
-      addCount(this.#states, isUserError ? 'FAILED' : queryStates[place], queries);
+      addCount(this.#states, statesByPlace[place], queries);
       if (bucket !== null) addCount(this.#elapsed, bucket, queries);
     });
     this.#use.cpuMillis += cpu ?? 0;

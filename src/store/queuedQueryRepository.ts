@@ -20,6 +20,7 @@ const ROW_BYTES = BATCH_BYTES / 200;
 /** Bytes of a row that is read with its request, so that a transaction has 32 at most. */
 const REQUEST_BYTES = BATCH_BYTES / 32;
 const BATCH_IDS = 500;
+const MINUTE_MS = 60_000;
 /** More users than a queue has. */
 const MAX_FLOWS = 20_000;
 const WIDTH = 256;
@@ -61,6 +62,7 @@ interface LockedRow {
   readonly replica: string;
   readonly request: string | null;
   readonly answer: string | null;
+  readonly engine_id: string | null;
 }
 
 /** `eg_queued_queries`, and `eg_queue_replicas`: queued queries, and the replicas that hold them. */
@@ -75,7 +77,7 @@ export class QueuedQueryRepository {
     this.puts = new Batcher((rows) => this.#insert(rows), BATCH_BYTES);
   }
 
-  /** Adds a query that waits. Queries that come while others are being written go into one statement. */
+  /** Adds a query that waits or runs. Queries that come while others are being written go into one statement. */
   put(row: NewQueuedQuery): Promise<void> {
     return this.puts.add(row, null, row.id, row.request.length + ROW_BYTES);
   }
@@ -92,7 +94,8 @@ export class QueuedQueryRepository {
     holder: string,
     change: QueuedQueryChange = {},
   ): Promise<{ readonly request: string | null } | null> {
-    const size = event === 'respond' ? (change.answer?.length ?? 0) + ROW_BYTES : REQUEST_BYTES;
+    const isResponse = event === 'respond' || event === 'accept';
+    const size = isResponse ? (change.answer?.length ?? 0) + ROW_BYTES : REQUEST_BYTES;
     return await this.steps.add({ id, change }, { event, holder }, id, size);
   }
 
@@ -198,6 +201,26 @@ export class QueuedQueryRepository {
     return this.#changeAll(ids, { polled_at: this.#now, ...wait });
   }
 
+  /** Deletes the requests of running queries: their clients have rows, or the end. */
+  settle(ids: readonly string[]): Promise<void> {
+    return this.database.run(async (knex) => {
+      for (const some of batches([...ids].sort(), BATCH_IDS)) await this.#settled(knex).whereIn('id', some);
+    });
+  }
+
+  /** Deletes the requests of running queries without a poll for a time (milliseconds). */
+  settleUnpolled(forMs: number): Promise<void> {
+    return this.database.run(async (knex) => {
+      await this.#settled(knex).whereRaw(`polled_at < ${this.database.dialect.clockMs} - ?`, [forMs]);
+    });
+  }
+
+  #settled(knex: Knex): Knex.QueryBuilder {
+    return knex('eg_queued_queries')
+      .where({ state: 'running' })
+      .update({ state: stateAfter('settle'), request: null, changed: this.#now });
+  }
+
   /** Waiting queries without a poll for a time (milliseconds); at most 500. */
   async abandoned(forMs: number): Promise<readonly QueuedQueryRow[]> {
     const ids: string[] = await this.database.run((knex) =>
@@ -269,18 +292,18 @@ export class QueuedQueryRepository {
   forgetResponses(olderThanMs: number): Promise<number> {
     return this.database.run(async (knex) => {
       return await knex('eg_queued_queries')
-        .whereIn('state', ['submitted', 'failed'])
+        .whereIn('state', ['running', 'submitted', 'failed'])
         .whereNotNull('answer')
         .whereRaw(`changed < ${this.database.dialect.clockMs} - ?`, [olderThanMs])
         .update({ answer: null });
     });
   }
 
-  /** Deletes waiting and submitting queries without a poll for a time. @returns their number */
+  /** Deletes waiting, submitting and running queries without a poll for a time. @returns their number */
   deleteAbandoned(forMs: number): Promise<number> {
     return this.database.run(async (knex) => {
       return await knex('eg_queued_queries')
-        .whereIn('state', ['waiting', 'submitting'])
+        .whereIn('state', ['waiting', 'submitting', 'running'])
         .whereRaw(`polled_at < ${this.database.dialect.clockMs} - ?`, [forMs])
         .delete();
     });
@@ -297,18 +320,21 @@ export class QueuedQueryRepository {
     const ids = steps.map(({ id }) => id).sort();
     return this.database.transaction(async (trx) => {
       // A response needs no request, which may be long.
-      const columns = ['id', 'state', 'replica', 'answer', ...(event === 'respond' ? [] : ['request'])];
+      const withRequest = event === 'respond' || event === 'accept' ? [] : ['request'];
+      const columns = ['id', 'state', 'replica', 'answer', 'engine_id', ...withRequest];
       const rows = (await trx('eg_queued_queries')
         .whereIn('id', ids)
         .orderBy('id')
         .forUpdate()
         .select(columns)) as LockedRow[];
       const locked = new Map(rows.map((row) => [row.id, row]));
-      const changed = steps.filter(({ id }) => {
+      const possible = steps.filter(({ id, change: { retry } }) => {
         const row = locked.get(id);
-        return row?.replica === holder && next(row.state, event) !== null;
+        const isCurrent = retry === undefined || row?.engine_id === retry.lostId;
+        return row?.replica === holder && next(row.state, event) !== null && isCurrent;
       });
-      if (changed.length > 0) await this.#write(trx, changed, to);
+      const changed = event === 'retry' ? await this.#withinBudget(trx, possible) : possible;
+      if (changed.length > 0) await this.#write(trx, changed, to, event);
       const those = new Set(changed);
       return steps.map((step) => {
         const row = locked.get(step.id);
@@ -320,7 +346,29 @@ export class QueuedQueryRepository {
     }, LOCKING);
   }
 
-  async #write(trx: Knex.Transaction, steps: readonly Step[], to: QueuedQueryState): Promise<void> {
+  /** The steps for which their routing groups have retries left in this minute. */
+  async #withinBudget(trx: Knex.Transaction, steps: readonly Step[]): Promise<readonly Step[]> {
+    const rows = (await trx('eg_queued_queries')
+      .whereRaw(`retried_at > ${this.database.dialect.clockMs} - ${MINUTE_MS}`)
+      .groupBy('retried_for')
+      .select({ group: 'retried_for' })
+      .count({ count: '*' })) as { group: string; count: number }[];
+    const used = new Map(rows.map(({ group, count }) => [group, Number(count)]));
+    return steps.filter(({ change: { retry } }) => {
+      if (retry === undefined) return false;
+      const group = cutToWidth(retry.countedFor, WIDTH);
+      const count = used.get(group) ?? 0;
+      used.set(group, count + 1);
+      return count < retry.perMinute;
+    });
+  }
+
+  async #write(
+    trx: Knex.Transaction,
+    steps: readonly Step[],
+    to: QueuedQueryState,
+    event: QueuedQueryEvent,
+  ): Promise<void> {
     const rows = trx('eg_queued_queries').whereIn(
       'id',
       steps.map(({ id }) => id),
@@ -338,13 +386,21 @@ export class QueuedQueryRepository {
       engine_id: each(({ engineId = null }) => (engineId === null ? null : cutToWidth(engineId, WIDTH))),
       answer: each(({ answer = null }) => answer),
       command: each(({ command = null }) => command),
-      request: null,
+      ...(event === 'accept' ? {} : { request: null }),
+    };
+    const retried = {
+      ...{ engine_id: null, command: null, moved_at: null },
+      ...{ created: this.#now, polled_at: this.#now, retried_at: this.#now },
+      request: each(({ retry }) => retry?.request ?? null),
+      routing_group: each(({ retry }) => cutToWidth(retry?.group ?? '', WIDTH)),
+      retried_for: each(({ retry }) => cutToWidth(retry?.countedFor ?? '', WIDTH)),
     };
     const [first] = steps;
     await rows.update({
       state: to,
       changed: this.#now,
-      ...(to === 'submitted' || to === 'failed' ? ending : {}),
+      ...(to === 'submitted' || to === 'running' || to === 'failed' ? ending : {}),
+      ...(event === 'retry' ? retried : {}),
       ...(first?.change.replica === undefined ? {} : { replica: first.change.replica }),
     });
   }
@@ -381,7 +437,8 @@ export class QueuedQueryRepository {
         reason: cutToWidth(row.reason, REASON_WIDTH),
         request: row.request,
         replica: row.replica,
-        state: 'waiting',
+        state: row.engineId === undefined ? 'waiting' : 'running',
+        engine_id: row.engineId === undefined ? null : cutToWidth(row.engineId, WIDTH),
         polled_at: now,
         changed: now,
       }));

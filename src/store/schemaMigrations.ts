@@ -123,4 +123,18 @@ export const migrations: readonly Migration[] = [
       ...digestIndexes.map(addIndex),
     ],
   },
+  {
+    version: 16,
+    name: 'retries of queries that their clusters lost',
+    compatibleFrom: 1,
+    parts: [
+      addColumn('eg_queued_queries', 'retried_at', () => 'bigint'),
+      addColumn('eg_queued_queries', 'retried_for', () => 'varchar(256)'),
+      addIndex({
+        table: 'eg_queued_queries',
+        name: 'eg_queued_queries_retried_idx',
+        columns: 'retried_at, retried_for',
+      }),
+    ],
+  },
 ];

@@ -190,6 +190,8 @@ export interface NewQueuedQuery {
   /** Its headers and body, sealed. */
   readonly request: string;
   readonly replica: string;
+  /** Id at the cluster that has it already; absent: it waits. */
+  readonly engineId?: string;
 }
 
 /** A row of `eg_queued_queries`; times by the database's clock. */
@@ -238,6 +240,19 @@ export interface QueuedQueryChange {
   /** Encrypted response for the client. */
   readonly answer?: string | null;
   readonly command?: QueuedQueryRow['command'];
+  readonly retry?: QueuedQueryRetry;
+}
+
+/** A retry of a query that its cluster lost. */
+export interface QueuedQueryRetry {
+  /** Id at that cluster: if the row has another one, the query has been retried. */
+  readonly lostId: string;
+  /** Encrypted request of the next attempt, and its routing group. */
+  readonly request: string;
+  readonly group: string;
+  /** Routing group that the retry counts for, and its retries per minute. */
+  readonly countedFor: string;
+  readonly perMinute: number;
 }
 
 /** A row of `eg_limit_counters`; mutable while it is decided on. */
