@@ -38,6 +38,7 @@ import { DurableQueue } from './queue/durableQueue.ts';
 import { QueuedRequests, QueueResponses } from './queue/queuedRequests.ts';
 import type { QueueKey } from './queue/queueKey.ts';
 import type { SendSubmission } from './queue/storedSubmission.ts';
+import { Survival } from './queue/survival.ts';
 import { ClusterRequests, type EnginePagesMode, KEYED_METHODS } from './requests/clusterRequests.ts';
 import { Submissions } from './requests/submissions.ts';
 import type { Tracing } from './tracing/openTelemetry.ts';
@@ -96,7 +97,10 @@ interface ProcessParts {
 interface QueryObservers {
   readonly history: Pick<HistoryWriter, 'add' | 'findBuffered' | 'fitText' | 'whenWritten'>;
   readonly runningQueries: Pick<RunningQueries, 'noteActivity' | 'noteEnd'>;
-  readonly outcomes: Pick<QueryOutcomes, 'begin' | 'page' | 'end' | 'cancel' | 'lose' | 'reject' | 'awaitsRows'>;
+  readonly outcomes: Pick<
+    QueryOutcomes,
+    'begin' | 'page' | 'end' | 'cancel' | 'lose' | 'retry' | 'reject' | 'awaitsRows'
+  >;
   /** Expected sizes of queries; absent: nothing is estimated. */
   readonly estimates?: SizeEstimates;
   /** Null: requests are not traced. */
@@ -151,6 +155,8 @@ export type SharedParts = ReturnType<typeof composeShared>;
 export interface DataPlaneParts extends SharedParts {
   readonly responses: OwnResponses;
   readonly recorder: QueryRecorder;
+  /** Null if submissions are not stored. */
+  survival: Survival | null;
 }
 
 /** Parts of an exchange; the gateway's own responses may go elsewhere than to a client. */
@@ -246,7 +252,8 @@ export class DataPlane {
 
   constructor(dependencies: DataPlaneDependencies, options: DataPlaneOptions) {
     const shared = composeShared(dependencies, options);
-    const parts = { ...shared, responses: new OwnResponses(shared), recorder: new QueryRecorder(shared) };
+    const own = { responses: new OwnResponses(shared), recorder: new QueryRecorder(shared), survival: null };
+    const parts: DataPlaneParts = { ...shared, ...own };
     this.#parts = parts;
     this.#certificates = options.certificates;
     this.paths = new ProxiedPaths(options);
@@ -259,8 +266,14 @@ export class DataPlane {
         this.#submissions
           .sendQueued(proxied, submission, responses)
           .catch((error: Error) => responses.failure(proxied, error, false)),
-      (proxied, id) => void parts.responses.guard(proxied, () => this.#requests.followUp(proxied, id)),
+      (proxied, id) =>
+        void parts.responses.guard(proxied, () =>
+          this.#requests.followUp(parts.survival?.read(proxied) ?? proxied, id),
+        ),
     );
+    if (parts.queue !== null && this.#queue !== null) {
+      parts.survival = new Survival(parts, parts.queue, this.#queue.queue);
+    }
     this.#submissions = new Submissions(parts, this.#queue);
     const { table, chooser, stickiness } = parts;
     parts.admission.connect?.({
@@ -357,10 +370,21 @@ export class DataPlane {
       else if (this.#queue !== null && queryId !== null && target.isOfQueue) {
         this.#queue.requests.serve(proxied, queryId);
       } else if (target.kind === 'submission') await this.#submissions.submit(proxied);
-      else await this.#requests.serve(proxied, queryId);
+      else if (target.target.query === null || queryId === null) await this.#requests.serve(proxied, queryId);
+      else await this.#serveMarked(proxied, queryId);
     } catch (error) {
       responses.defect(proxied, error);
     }
+  }
+
+  /** Serves a request about a query that may have the mark of one that can continue on another cluster. */
+  async #serveMarked(proxied: ProxiedRequest, queryId: string): Promise<void> {
+    const { survival } = this.#parts;
+    const unmarked = survival === null || !proxied.statementPath ? proxied : survival.read(proxied);
+    const mark = proxied.method === 'DELETE' ? unmarked.survival : undefined;
+    const row = mark === undefined ? null : ((await survival?.cancel(mark, queryId)) ?? null);
+    if (row === null) await this.#requests.serve(unmarked, queryId);
+    else await this.#queue?.requests.cancel(unmarked, row);
   }
 
   /** Reason that a request is rejected whatever it asks for, or null. */

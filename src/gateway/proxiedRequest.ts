@@ -40,7 +40,17 @@ export interface ProxiedRequest
   decidedAt?: number;
   /** Null: traces are off. */
   readonly trace: RequestTrace | null;
+  /** Of a request about a query that can continue on another cluster; left out for all others. */
+  readonly survival?: SurvivalMark;
   ended: boolean;
+}
+
+/** Mark of a request about a query without rows (docs/survival.md). */
+export interface SurvivalMark {
+  /** Id of its row in the queue. */
+  readonly id: string;
+  /** Digest of the columns that its client has; null for none. */
+  readonly columns: string | null;
 }
 
 /**
@@ -231,13 +241,13 @@ export function outgoingRequest(
   body: OutgoingRequest['body'],
 ): OutgoingRequest {
   const { headers, settings, localAudiences } = parts;
-  const { request, fields, method, rawTarget, forwardedUser, kind } = proxied;
+  const { request, fields, method, rawTarget, forwardedUser, kind, survival } = proxied;
   const external = decision?.external;
   // The headers that the external rules service sets.
   const byRules = external !== undefined && 'headers' in external ? external.headers : null;
   const set = forwardedUser === undefined ? byRules : withUser(parts, forwardedUser, byRules);
   const isPlain = isCommon(parts, proxied);
-  const { lines, view } = headers.forCluster(request, kind === 'submission', set);
+  const { lines, view } = headers.forCluster(request, kind === 'submission' || survival !== undefined, set);
   return {
     method,
     target: rawTarget,

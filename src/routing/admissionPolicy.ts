@@ -34,6 +34,16 @@ export const DEFAULT_QUEUE: QueuePolicy = {
   whenUnavailable: 'refuse',
 };
 
+/** Retries of a routing group's reads after their cluster is lost (docs/survival.md). */
+export interface SurvivalPolicy {
+  readonly maxAttempts: number;
+  /** Routing groups of the next attempts, in order; empty: the group itself. */
+  readonly to: readonly string[];
+  /** Names of rules of which queries end with their cluster. */
+  readonly exceptRules: readonly string[];
+  readonly retriesPerMinute: number;
+}
+
 /** Declaration of a routing group by a `RoutingGroup`. */
 export interface GroupPolicy {
   readonly name: string;
@@ -50,6 +60,8 @@ export interface GroupPolicy {
   /** Maximum number of concurrent queries on all its clusters; null for no limit. */
   readonly maxRunning: number | null;
   readonly queue: QueuePolicy;
+  /** Null: its queries end with their cluster. */
+  readonly survival: SurvivalPolicy | null;
 }
 
 /** Requests that a limit applies to: every present field must match by one of its values. */

@@ -4,7 +4,7 @@ import {
   type PreparedTexts,
   preparedStatements,
 } from './preparedStatements.ts';
-import type { QualifiedName } from './queryProperties.ts';
+import type { QualifiedName, QueryProperties } from './queryProperties.ts';
 import { T } from './syntax/kinds.ts';
 import { MAX_TOKENS, releaseTokens } from './syntax/lexer.ts';
 import { isSyntaxFailure, NameRole, Parser, stringValue, TOO_DEEP } from './syntax/parser.ts';
@@ -65,6 +65,23 @@ export function analyzeSql(text: string, context: SqlContext): SqlAnalysis {
       step = analyzeText(step.inner, context, false);
     }
     return withNames(outer, step.analysis);
+  } finally {
+    releaseTokens();
+  }
+}
+
+/**
+ * True if a statement only reads, so that it may run again: a query without table functions, which may run statements in
+ * other systems.
+ */
+export function isRead({ queryType, errorMessage, unreadable, body }: QueryProperties): boolean {
+  if (queryType !== 'Query' || errorMessage !== null || unreadable !== undefined) return false;
+  try {
+    const parser = new Parser(body);
+    singleStatement(parser);
+    return parser.names.every((role, index) => index % 3 !== 0 || role !== NameRole.tableFunction);
+  } catch {
+    return false;
   } finally {
     releaseTokens();
   }

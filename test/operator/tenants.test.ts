@@ -154,6 +154,12 @@ describe.skipIf(!controlPlaneAvailable)('two teams on a real API server', () => 
       ...(['RoutingGroupNotGranted', 'the routing group south'] as const),
     ],
     [
+      'retries at the group of south',
+      'rtg/north',
+      groupManifest('north', { survival: { reasons: ['ClusterLost'], to: ['south'] } }),
+      ...(['RoutingGroupNotGranted', 'the routing group south'] as const),
+    ],
+    [
       'a final rule',
       'rr/north-final',
       ruleManifest('north-final', { stage: 'Final', ...denial('x') }),

@@ -91,6 +91,7 @@ export const unwatchedOutcomes: DataPlaneDependencies['outcomes'] = {
   end: () => undefined,
   cancel: () => undefined,
   lose: () => undefined,
+  retry: () => undefined,
   reject: () => undefined,
 };
 

@@ -14,6 +14,7 @@ export function groupPolicy(
     bestEffort: false,
     maxRunning: null,
     queue: { ...DEFAULT_QUEUE, ...queue },
+    survival: null,
     ...more,
   };
 }

@@ -8,6 +8,7 @@ export interface QueryResults {
   readonly columns?: readonly { readonly name: string; readonly type: string }[];
   readonly data?: readonly (readonly unknown[])[];
   readonly stats: { readonly state: string };
+  readonly warnings?: readonly { readonly message: string }[];
   readonly error?: { readonly message: string; readonly errorCode: number; readonly errorName: string };
   readonly updateType?: string;
   readonly updateCount?: number;

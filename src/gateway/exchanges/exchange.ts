@@ -195,6 +195,12 @@ export abstract class Exchange implements Dispatcher.DispatchHandler {
     this.#controller?.resume();
   }
 
+  /** Replaces the body of a whole response that is held. */
+  protected replaceBody(buffered: BufferedResponse, body: Buffer): void {
+    buffered.headers['content-length'] = String(body.length);
+    buffered.chunks.splice(0, buffered.chunks.length, body);
+  }
+
   /** Drops a held response: another one takes its place. */
   protected discard(): void {
     if (!this.#isFinal) this.#become('dropped');

@@ -531,6 +531,24 @@ export interface Submission {
   readonly rulesVersion?: string | undefined;
   /** Its slots, or null. */
   readonly slots: QuerySlots | null;
+  /** Of a read that may run again after its cluster is lost; left out for all others. */
+  readonly survival?: SurvivalRecord;
+}
+
+/** An attempt of a query that its cluster lost. */
+export interface LostAttempt {
+  readonly queryId: string;
+  readonly cluster: string;
+  readonly reason: string;
+}
+
+/** State of a query that may run again (docs/survival.md). */
+export interface SurvivalRecord {
+  /** Routing group of the first attempt: retries count for it. */
+  readonly group: string;
+  readonly lost: readonly LostAttempt[];
+  /** Digest of the columns that its client has; null for none. */
+  readonly columns: string | null;
 }
 
 /** Description of a submission's wait for trace, header and log; null without a wait. */

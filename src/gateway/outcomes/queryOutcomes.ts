@@ -214,6 +214,13 @@ export class QueryOutcomes {
     }
   }
 
+  /** Records that another cluster continues the query, as its own lost it or could not finish it. */
+  retry(queryId: string, cluster: string, error: PageError): void {
+    if (this.#ended.has(queryId)) return;
+    const query = this.#open.get(queryId) ?? this.#unfollowed(queryId, cluster);
+    this.#close(queryId, query, 'RETRIED', certainty.cancelled, { ...noPage, error });
+  }
+
   /** Records a submission that the gateway rejected, or that a cluster rejected with an HTTP error. */
   reject({ queryId, state, facts, queryText, decision, error }: RejectedQuery): void {
     const now = this.#clock.now();
@@ -427,7 +434,7 @@ class OutcomeMetrics {
     });
     this.#ended = new Counter({
       name: 'engine_gateway_queries_ended_total',
-      help: 'Queries that ended at this replica, by state: finished, failed, user_error, cancelled, abandoned, refused, denied or lost; user_error are those that failed because of their user.',
+      help: 'Queries that ended at this replica, by state: finished, failed, user_error, cancelled, abandoned, refused, denied, lost or retried (another cluster continued it); user_error are those that failed because of their user.',
       labelNames: ['state'],
       registers,
     });

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { inTime } from '../../model/timeLimit.ts';
 import type { Refusal } from '../../routing/refusal.ts';
-import type { QueuedQueryRow } from '../../store/store.ts';
+import type { NewQueuedQuery, QueuedQueryRow } from '../../store/store.ts';
 import type { AdmissionWait, WaitPlace } from '../admission/admission.ts';
 import type { DataPlaneParts, QueueOptions } from '../dataPlane.ts';
 import type { Submission } from '../exchanges/queryRecorder.ts';
@@ -24,6 +24,7 @@ import {
   sendStored,
   storedSubmission,
 } from './storedSubmission.ts';
+import { firstError, isMarked } from './survival.ts';
 
 /** Maximum number of queries that a replica holds, or has requests for. */
 const MAX_QUERIES = 20_000;
@@ -69,6 +70,10 @@ export class DurableQueue {
   readonly #send: SendSubmission;
   readonly #followUp: (proxied: ProxiedRequest, engineId: string) => void;
   readonly #queries = new Map<string, ClientQuery>();
+  /** Running queries that another cluster can take over: times of the last poll here, and of that in the database. */
+  readonly #running = new Map<string, { polledAt: number; touchedAt: number }>();
+  /** Those of them that cannot continue elsewhere any more, to be updated soon. */
+  readonly #settled = new Set<string>();
   /** Ids of queries elsewhere, to be read soon. */
   readonly #unread = new Set<string>();
   /** Rows being added, and submissions: a stop waits for them. */
@@ -111,17 +116,15 @@ export class DurableQueue {
     turn: Promise<Refusal | null>,
     giveUp: AbortController,
   ): Promise<ClientQuery | Refusal> {
-    const { repository, key, replica } = this.#options;
-    const { decision, user } = submission;
+    const { repository } = this.#options;
+    const { decision } = submission;
     if (this.#queries.size >= MAX_QUERIES) return rejections.full;
     const query = new ClientQuery(this.#newId(), 'waiting', proxied.startedAt, this.#now());
     const { id } = query;
     query.decide(decision, wait, wait.slots);
     query.giveUp = giveUp;
     this.#add(query);
-    const request = key.seal('request', id, encodeSubmission(storedSubmission(proxied, submission)));
-    const source = proxied.fields.get(this.#sourceHeader)?.[0] ?? null;
-    const row = { id, group: decision.group, user: user.user, source, reason: query.reason, request, replica };
+    const row = this.#rowOf(id, proxied, submission, query.reason);
     try {
       await this.#track(
         inTime(
@@ -139,6 +142,48 @@ export class DurableQueue {
     if (this.#stopping) this.#leave(query);
     else this.#follow(query, turn);
     return query;
+  }
+
+  /**
+   * Stores a query that a cluster has, and another one can take over.
+   * @returns its id in the queue; null if it cannot be stored now. Never rejects
+   */
+  async store(proxied: ProxiedRequest, submission: Submission, engineId: string): Promise<string | null> {
+    const id = this.#newId();
+    const row = { ...this.#rowOf(id, proxied, submission, 'runs'), engineId };
+    try {
+      await this.#track(inTime(this.#options.repository.put(row), STORE_PATIENCE_MS));
+    } catch (error) {
+      this.#parts.logger.warn({ err: error, queryId: engineId }, 'failed to store running query');
+      return null;
+    }
+    this.noteRunning(id, false, this.#now());
+    return id;
+  }
+
+  /**
+   * Notes a request about a query that another cluster can take over: its row stays while its client polls.
+   * @param isSettled true if its client gets rows, or the end: its request is deleted
+   * @param touchedAt when the database had its last poll; default: never
+   */
+  noteRunning(id: string, isSettled: boolean, touchedAt = Number.NEGATIVE_INFINITY): void {
+    if (isSettled) {
+      this.#running.delete(id);
+      this.#settled.add(id);
+    } else if (!this.#running.has(id) && this.#running.size < MAX_QUERIES) {
+      this.#running.set(id, { polledAt: this.#now(), touchedAt });
+    }
+    const running = this.#running.get(id);
+    if (running !== undefined) running.polledAt = this.#now();
+    this.#start();
+  }
+
+  #rowOf(id: string, proxied: ProxiedRequest, submission: Submission, reason: string): NewQueuedQuery {
+    const { key, replica } = this.#options;
+    const { decision, user } = submission;
+    const request = key.seal('request', id, encodeSubmission(storedSubmission(proxied, submission)));
+    const source = proxied.fields.get(this.#sourceHeader)?.[0] ?? null;
+    return { id, group: decision.group, user: user.user, source, reason, request, replica };
   }
 
   /** Place of a query that waits here; null for others. */
@@ -252,6 +297,10 @@ export class DurableQueue {
   /** Adds a query; the loop runs from the first one on. */
   #add(query: ClientQuery): void {
     this.#queries.set(query.id, query);
+    this.#start();
+  }
+
+  #start(): void {
     this.#loop ??= setInterval(() => void this.#work(), LOOP_MS).unref();
   }
 
@@ -265,7 +314,7 @@ export class DurableQueue {
   /** The loop: reads rows that clients ask for, and maintains those that this replica holds. Never rejects. */
   async #work(): Promise<void> {
     const now = this.#parts.clock.monotonic();
-    const isUsed = this.#queries.size > 0 || now - this.#usedAt <= USED_MS;
+    const isUsed = this.#queries.size + this.#running.size + this.#settled.size > 0 || now - this.#usedAt <= USED_MS;
     if (this.#isAtWork || !isUsed) return;
     this.#isAtWork = true;
     try {
@@ -384,7 +433,26 @@ export class DurableQueue {
       for (const query of queries) query.touchedAt = now;
     }
     for (const row of await repository.abandoned(ABANDONED_AFTER_MS)) await this.#dropAbandoned(row, now);
-    if (round % ROUNDS_A_MINUTE === 0) await repository.forgetResponses(RESPONSE_RETENTION_MS);
+    await this.#maintainRunning(now);
+    if (round % ROUNDS_A_MINUTE !== 0) return;
+    await repository.forgetResponses(RESPONSE_RETENTION_MS);
+    await repository.settleUnpolled(ABANDONED_AFTER_MS);
+  }
+
+  /** Records polls of running queries, and deletes the requests of those that cannot continue elsewhere any more. */
+  async #maintainRunning(now: number): Promise<void> {
+    const { repository } = this.#options;
+    if (this.#running.size > 0) this.#usedAt = now;
+    const settled = [...this.#settled];
+    if (settled.length > 0) await repository.settle(settled);
+    for (const id of settled) this.#settled.delete(id);
+    const polled: string[] = [];
+    for (const [id, running] of this.#running) {
+      if (now - running.polledAt >= ABANDONED_AFTER_MS) this.#running.delete(id);
+      else if (running.polledAt - running.touchedAt >= TOUCH_AFTER_MS) polled.push(id);
+    }
+    if (polled.length > 0) await repository.touch(polled);
+    for (const id of polled) Object.assign(this.#running.get(id) ?? {}, { touchedAt: now });
   }
 
   /** Drops a query that no client polls, unless another replica holds it. */
@@ -405,14 +473,15 @@ export class DurableQueue {
   }
 
   /** Requests admission with the query's position. */
-  #admit(query: ClientQuery, { decision, user, headers, body: bytes }: StoredSubmission): void {
+  #admit(query: ClientQuery, { decision, user, headers, body: bytes, survival }: StoredSubmission): void {
     const waitedMs = this.#now() - (query.since ?? 0);
     const body = {
       get text() {
         return bytes.toString();
       },
     };
-    const admitted = this.#parts.admission.admit({ decision, user, headers, body, waitedMs });
+    const excluded = new Map(survival?.lost.map(({ cluster, reason }) => [cluster, reason]));
+    const admitted = this.#parts.admission.admit({ decision, user, headers, body, waitedMs, excluded });
     query.stage = 'waiting';
     query.decide(decision, admitted.kind === 'wait' ? admitted : null, admitted.slots);
     if (admitted.kind === 'now') this.#submit(query);
@@ -472,7 +541,11 @@ export class DurableQueue {
     const outcome = await sendStored(this.#send, stored, source, this.#now());
     if (!query.goesBack(outcome, this.#now())) {
       const engineId = outcome.kind === 'answer' ? outcome.engineId : null;
-      await this.#end(query, engineId === null ? 'fail' : 'respond', outcomeForClient(id, outcome), engineId);
+      const isMarkedResponse = outcome.kind === 'answer' && isMarked(outcome.response.body);
+      const event = engineId === null ? 'fail' : isMarkedResponse ? 'accept' : 'respond';
+      const error = engineId === null && stored.survival !== undefined ? firstError(stored.survival) : null;
+      const own = outcomeForClient(id, outcome);
+      await this.#end(query, event, error === null ? own : { kind: 'refusal', refusal: error }, engineId);
       const target = outcome.kind === 'answer' ? nextTargetOf({ ...outcome.response, kind: 'answer' }) : null;
       if (!query.isCancelled || target === null || engineId === null) return;
       const nowhere = new CapturedResponse().asResponse;
@@ -502,7 +575,7 @@ export class DurableQueue {
   /** Stores the outcome of a query for its client, then sends it. */
   async #end(
     query: ClientQuery,
-    event: 'reject' | 'fail' | 'respond',
+    event: 'reject' | 'fail' | 'respond' | 'accept',
     outcome: StoredOutcome,
     engineId: string | null,
   ): Promise<void> {

@@ -182,7 +182,7 @@ export class QueuedRequests {
       const message = `Method ${method} is not taken for a query that waits; take GET or DELETE.`;
       responses.reject(proxied, { reason: 'method', message, queryId: id, allow: 'GET, HEAD, DELETE' });
     } else if (this.#queue.drop(id)) responses.send(proxied, 204, [], '');
-    else this.#later(proxied, id, (row) => this.#cancel(proxied, row));
+    else this.#later(proxied, id, (row) => this.cancel(proxied, row));
   }
 
   /**
@@ -209,8 +209,10 @@ export class QueuedRequests {
     }
   }
 
-  async #cancel(proxied: ProxiedRequest, row: QueuedQueryRow | null): Promise<void> {
+  /** Ends a query for its client, wherever it is. */
+  async cancel(proxied: ProxiedRequest, row: QueuedQueryRow | null): Promise<void> {
     if (row?.state === 'waiting' || row?.state === 'submitting') await this.#queue.dropAnywhere(row);
+    else if (row?.state === 'running') await this.#options.repository.apply('cancel', row.id, row.replica);
     const target = row === null || row.engineId === null ? null : nextTargetOf(this.#queue.outcomeOf(row));
     if (target === null || row?.engineId == null) this.#parts.responses.send(proxied, 204, [], '');
     else this.#followUp({ ...proxied, target, rawTarget: targetText(target) }, row.engineId);

@@ -8,7 +8,7 @@ import { type Refusal, type RefusalReason, refusalError } from '../../routing/re
 import { splitTarget, targetText } from '../../routing/statementProtocol.ts';
 import type { DecisionTrace } from '../../rules/decision.ts';
 import type { QuerySlots } from '../admission/admission.ts';
-import { decisionText, queryGroups, type Submission } from '../exchanges/queryRecorder.ts';
+import { decisionText, queryGroups, type Submission, type SurvivalRecord } from '../exchanges/queryRecorder.ts';
 import type { GatewayResponses } from '../exchanges/responses.ts';
 import { findId } from '../exchanges/responseWatch.ts';
 import type { RejectedQuery } from '../outcomes/queryOutcomes.ts';
@@ -36,6 +36,8 @@ export interface StoredSubmission {
   readonly decision: GroupDecision;
   /** Version of the rules that decided. */
   readonly rulesVersion?: string | undefined;
+  /** Of a read that may run again; absent for all others. */
+  readonly survival?: SurvivalRecord | undefined;
   readonly body: Buffer;
 }
 
@@ -48,7 +50,7 @@ export function isStorable({ body }: Submission): boolean {
 
 export function storedSubmission(
   { request, rawTarget, clientPrefixes, certificateUser }: ProxiedRequest,
-  { user, decision, body, rulesVersion }: Submission,
+  { user, decision, body, rulesVersion, survival }: Submission,
 ): StoredSubmission {
   const { socket } = request;
   return {
@@ -66,6 +68,7 @@ export function storedSubmission(
     user,
     decision: { ...decision, trace: storedTrace(decision.trace) },
     rulesVersion,
+    survival,
     body: body.bytes,
   };
 }
@@ -97,13 +100,24 @@ function storedTrace({ stored }: Partial<DecisionTrace>): DecisionTrace {
  * @param waitedMs duration of the wait, milliseconds
  */
 export function submissionOf(
-  { body, user, decision, rulesVersion }: StoredSubmission,
+  { body, user, decision, rulesVersion, survival }: StoredSubmission,
   queuedAs: string,
   waitedMs: number,
   slots: QuerySlots | null,
 ): Submission {
   const start = { bytes: body, complete: true, text: body.toString('utf8') };
-  return { body: start, user, decision, about: null, transaction: null, queuedAs, waitedMs, rulesVersion, slots };
+  const query = {
+    body: start,
+    user,
+    decision,
+    about: null,
+    transaction: null,
+    queuedAs,
+    waitedMs,
+    rulesVersion,
+    slots,
+  };
+  return survival === undefined ? query : { ...query, survival };
 }
 
 /**

@@ -28,6 +28,7 @@ import {
   type ProxiedRequest,
   ProxiedRuleRequest,
   requestTo,
+  type SurvivalMark,
 } from '../proxiedRequest.ts';
 import { isOwnFault, isReset, type Upstream } from '../upstreams/upstreams.ts';
 import { isAuthenticated } from '../user/clientCertificates.ts';
@@ -429,6 +430,9 @@ export class OtherExchange extends ForwardExchange {
   }
 }
 
+/** Delay of a repeated request about a query that can continue elsewhere. */
+const REPEAT_MS = 500;
+
 /** A request about a query: it goes to the owner, and to another one where there is one that the first does not know of. */
 export class FollowUpExchange extends ForwardExchange {
   readonly #queryId: string;
@@ -438,6 +442,8 @@ export class FollowUpExchange extends ForwardExchange {
   #hasSearched = false;
   /** The transaction that the response begins is being stored. */
   #beginning: Promise<void> | null = null;
+  /** Time of the first failure of a request that is repeated, as its query may continue elsewhere. */
+  #failingSince: number | null = null;
 
   constructor(parts: ExchangeParts, proxied: ProxiedRequest, queryId: string, owner: QueryOwner) {
     super(parts, proxied, null);
@@ -463,6 +469,8 @@ export class FollowUpExchange extends ForwardExchange {
       // The owner responds at a new address: the next request goes there immediately.
       if (this.#source === 'moved' && status === 200) void stickiness.claims.learn(this.#queryId, this.#owner);
     }
+    const isMarked = this.proxied.survival !== undefined && this.#mark !== null;
+    if (status === 200 && isMarked && headers['content-encoding'] === undefined) return true;
     if (status === 200 && statementPath) {
       let isOfTransaction = false;
       for (const key of transactions.responseKeys) isOfTransaction ||= headers[key] !== undefined;
@@ -473,16 +481,92 @@ export class FollowUpExchange extends ForwardExchange {
     return (status === 404 || status === 410) && pathKind !== 'ui' && this.outgoing.body === null;
   }
 
+  /** Mark of a poll of a query without rows, if the query can continue on another cluster; null for all others. */
+  get #mark(): SurvivalMark | null {
+    const { method, survival } = this.proxied;
+    return survival !== undefined && method === 'GET' && this.parts.survival !== null ? survival : null;
+  }
+
+  /** Marks a page of a query that can continue on another cluster, as long as its client has no rows. */
+  #inspectPage(mark: SurvivalMark, buffered: BufferedResponse): void {
+    const page = this.parts.survival?.page(mark, buffered) ?? null;
+    if (page === 'partial') return;
+    buffered.isDeciding = true;
+    if (page === 'different') {
+      this.pauseResponse();
+      void this.#rejectAttempt(mark);
+      return;
+    }
+    if (page !== null) this.replaceBody(buffered, page);
+    this.release();
+  }
+
+  /** Ends an attempt with other columns than its client has: the client gets the first error. */
+  async #rejectAttempt(mark: SurvivalMark): Promise<void> {
+    const { survival } = this.parts;
+    const first = await survival?.firstErrorOf(mark).catch(() => null);
+    if (this.upstream !== null) void this.#cancel(this.upstream);
+    await survival?.cancel(mark, this.#queryId);
+    if (!this.isAwaited) return;
+    this.discard();
+    this.reject(first ?? undecidedQuery(this.#queryId));
+  }
+
+  /** Queues the next attempt of a query that its cluster lost. @returns false if its client gets the error */
+  async #continued(reason: string): Promise<boolean> {
+    const mark = this.#mark;
+    const { survival, logger } = this.parts;
+    if (mark === null || survival === null) return false;
+    const lost = { queryId: this.#queryId, cluster: this.#owner.cluster, reason };
+    try {
+      if (!(await survival.retry(mark, lost))) return false;
+      if (this.isAwaited) {
+        this.discard();
+        survival.poll(this.proxied, mark);
+      }
+    } catch (error) {
+      logger.warn({ err: error, queryId: this.#queryId }, 'failed to retry lost query');
+      if (this.isAwaited) {
+        this.discard();
+        this.reject(undecidedQuery(this.#queryId));
+      }
+    }
+    return true;
+  }
+
+  /** True if a failed request is repeated a little later, as its query may continue: on this cluster, or on another one. */
+  #isRepeated({ stage, error }: AttemptFailure, isGone: boolean): boolean {
+    const { upstream } = this;
+    const { clock, settings } = this.parts;
+    if (this.#mark === null || upstream === null || isGone) return false;
+    if (stage !== 'connecting' && !isReset(error)) return false;
+    const now = clock.monotonic();
+    this.#failingSince ??= now;
+    if (now - this.#failingSince >= 2 * settings.ownerGoneAfter) return false;
+    setTimeout(
+      () => {
+        if (this.isAwaited) this.sendTo(upstream);
+      },
+      Math.min(REPEAT_MS, settings.ownerGoneAfter),
+    ).unref();
+    return true;
+  }
+
   protected override inspect(buffered: BufferedResponse): void {
+    const mark = buffered.status === 200 && this.proxied.survival !== undefined ? this.#mark : null;
+    if (mark !== null) {
+      this.#inspectPage(mark, buffered);
+      return;
+    }
     buffered.isDeciding = true;
     this.pauseResponse();
     if (this.#beginning !== null) void this.#beginning.then(() => this.release());
-    else void this.#rerouted(true).then((isSent) => isSent || this.#respondUnknown());
+    else void this.#rerouted(true).then(async (isSent) => isSent || (await this.#respondUnknown()));
   }
 
   /** The owner does not know the query, and no one else has it. */
-  #respondUnknown(): void {
-    if (!this.isAwaited) return;
+  async #respondUnknown(): Promise<void> {
+    if (!this.isAwaited || (await this.#continued(this.#lossReason() ?? 'it does not know the query'))) return;
     if (this.proxied.statementPath) this.parts.outcomes.lose(this.#queryId, this.#owner.cluster);
     const why = this.#lossReason();
     if (why === null) this.release();
@@ -505,17 +589,19 @@ export class FollowUpExchange extends ForwardExchange {
   protected override onClusterFailure(failure: AttemptFailure): void {
     const unreachableFor = this.upstream?.unreachableFor() ?? 0;
     const isGone = failure.stage === 'connecting' && unreachableFor >= this.parts.settings.ownerGoneAfter;
-    if (failure.stage !== 'connecting' || this.outgoing.body !== null) this.#respondFailed(failure, isGone);
+    if (this.#isRepeated(failure, isGone)) return;
+    if (failure.stage !== 'connecting' || this.outgoing.body !== null) void this.#respondFailed(failure, isGone);
     else {
       // A cluster that has just begun to reject is given time to come back before it is looked for elsewhere.
       void this.#rerouted(isGone).then((isSent) => {
-        if (!isSent && this.isAwaited) this.#respondFailed(failure, isGone);
+        if (!isSent && this.isAwaited) void this.#respondFailed(failure, isGone);
       });
     }
   }
 
   /** The owner failed, and no one else has the query. */
-  #respondFailed(failure: AttemptFailure, isGone: boolean): void {
+  async #respondFailed(failure: AttemptFailure, isGone: boolean): Promise<void> {
+    if (isGone && (await this.#continued(failure.reason))) return;
     if (isGone && this.proxied.statementPath) {
       this.parts.outcomes.lose(this.#queryId, this.#owner.cluster);
       this.reject(ownerGone(this.#queryId, this.#owner.cluster, failure.reason));

@@ -6,6 +6,7 @@ import { type Refusal, toRefusal } from '../../routing/refusal.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
 import { isQueuedId, transactionIdOf } from '../../routing/statementProtocol.ts';
 import type { FailedAttempt, StoredChoice } from '../../routing/storedDecision.ts';
+import type { QueryProperties } from '../../sql/queryProperties.ts';
 import type { AdmissionWait } from '../admission/admission.ts';
 import { WaitingRequests } from '../admission/limitedSubmission.ts';
 import { noMemoryForBody } from '../bodies/requestBodies.ts';
@@ -49,6 +50,7 @@ import {
 } from '../proxiedRequest.ts';
 import { ClientQuery } from '../queue/clientQuery.ts';
 import { isStorable } from '../queue/storedSubmission.ts';
+import { firstError } from '../queue/survival.ts';
 import { isOwnFault, isReset } from '../upstreams/upstreams.ts';
 
 /** Least size up to which submissions are buffered (docs/protocol.md#safe-retry). */
@@ -136,12 +138,17 @@ export class Submissions {
     const { decision } = routed;
     const rulesVersion = current.rules?.version;
     const submission = { body, user, decision, about: null, transaction: null, rulesVersion, slots: null };
+    const survives = current.admission.groups.get(decision.group)?.survival != null;
     const line = fields.get(this.#transactionHeader)?.[0];
     const transaction = line === undefined ? null : transactionIdOf(line);
     const killed = queryProperties?.queryId ?? null;
     const isBound = transaction !== null || killed !== null;
-    const statement = isBound ? await this.#bind(proxied, submission, transaction, killed) : submission;
-    if (statement === null) return;
+    const statement = isBound
+      ? await this.#bind(proxied, submission, transaction, killed)
+      : survives
+        ? await this.#withSurvival(proxied, submission, queryProperties)
+        : submission;
+    if (statement === null || response.destroyed) return;
     const { body: content } = statement;
     const admissionRequest = {
       decision,
@@ -156,6 +163,19 @@ export class Submissions {
     const exchange = this.#exchange(proxied, slots === null ? statement : { ...statement, slots });
     if (admitted.kind === 'now') exchange.start();
     else await this.#wait(proxied, statement, exchange, admitted);
+  }
+
+  /** The submission of a group with survival: with a record if it may run again. */
+  async #withSurvival(
+    proxied: ProxiedRequest,
+    submission: Submission,
+    known: QueryProperties | null,
+  ): Promise<Submission> {
+    const { survival, analyzer } = this.#parts;
+    if (survival === null || !submission.body.complete) return submission;
+    const properties = known ?? (await analyzer.analyze(proxied, submission.body)).queryProperties;
+    const record = survival.recordOf(submission, properties);
+    return record === undefined ? submission : { ...submission, survival: record };
   }
 
   /** Sends a query from the queue, unless the rules have changed since it was decided, and reject it now. */
@@ -350,6 +370,9 @@ export class SubmissionExchange extends Exchange {
     const began = transaction?.cluster ?? null;
     this.#decision = began === null ? decision : ofTransaction(decision, began);
     this.#bound = began ?? about?.cluster ?? null;
+    const lost = submission.survival?.lost ?? [];
+    if (lost.length > 0)
+      this.#exclude(lost.map(({ queryId, cluster, reason }) => ({ cluster, error: `${reason}; lost ${queryId}` })));
     const content = body.complete ? body.bytes : this.relay(body.bytes);
     this.#outgoing = outgoingRequest(parts, proxied, decision, content);
   }
@@ -433,8 +456,13 @@ export class SubmissionExchange extends Exchange {
     }
     this.parts.metrics.retry(cluster);
     if (this.#bound !== null) this.#hasRepeated = true;
-    else this.#excluded = new Map(this.#attempts.map((attempt) => [attempt.cluster, attempt.error]));
+    else this.#exclude(this.#attempts);
     this.start();
+  }
+
+  #exclude(attempts: FailedAttempt[]): void {
+    this.#attempts = attempts;
+    this.#excluded = new Map(attempts.map(({ cluster, error }) => [cluster, error]));
   }
 
   /** True if nothing can run twice (docs/protocol.md#safe-retry). */
@@ -456,7 +484,8 @@ export class SubmissionExchange extends Exchange {
 
   protected override inspect(buffered: BufferedResponse): void {
     const match = readId(buffered);
-    if (match === null) return;
+    const isAwaited = this.submission.survival !== undefined && !buffered.isWhole && buffered.size < MIN_BUFFERED_BODY;
+    if (match === null || isAwaited) return;
     buffered.isDeciding = true;
     if (match === 'absent' || this.#target === null) this.release();
     else {
@@ -516,6 +545,7 @@ export class SubmissionExchange extends Exchange {
     }
     if (!isRead) watch.readAll(reply);
     if (!isRead && !reply.isWhole) this.watch = watch;
+    if (submission.survival !== undefined && !(await this.#survives(queryId, reply))) return;
     // Most clients do not wait for the history.
     if (!settings.historyBeforeResponse) this.release();
     recorder.record(queryId, cluster, proxied, submission, route, facts);
@@ -523,6 +553,20 @@ export class SubmissionExchange extends Exchange {
     this.pauseResponse();
     await recorder.whenWritten(queryId);
     this.release();
+  }
+
+  /** Stores a query that may run again. @returns false if it was rejected */
+  async #survives(queryId: string, reply: BufferedResponse): Promise<boolean> {
+    const { submission, parts } = this;
+    const page = (await parts.survival?.accept(this.proxied, submission, queryId, reply)) ?? null;
+    const error = submission.survival === undefined ? null : firstError(submission.survival);
+    if (page === 'different') {
+      this.discard();
+      if (error !== null) this.reject(error);
+      return false;
+    }
+    if (page !== null) this.replaceBody(reply, page);
+    return true;
   }
 
   protected override respondingCluster(): RespondingCluster {

@@ -77,12 +77,13 @@ export const routingGroup: ResourceKind<GroupOutcome> = {
       acceptance: accepted('the routing group is valid'),
       problems: groupProblems,
       policy: ({ spec }, name) => groupPolicy(name, spec as RoutingGroupSpec),
-      rejection: ({ metadata }, policy, tenancy) => groupRejection(tenancy, metadata.namespace, policy),
+      rejection: ({ metadata }, policy, tenancy) =>
+        groupRejection(tenancy, metadata.namespace, policy, policy.survival?.to),
       completer: ({ clusters }) => {
         const counts = clustersByGroup(clusters);
         return (outcome, declared) => {
           const { registryName: name } = outcome;
-          const references = groupReferences(declared ?? { name, fallbacks: [] }, counts);
+          const references = groupReferences(declared ?? { name, fallbacks: [], survival: null }, counts);
           return { ...outcome, references, clusters: counts.get(name) ?? 0 };
         };
       },
@@ -113,7 +114,7 @@ export const routingGroup: ResourceKind<GroupOutcome> = {
 };
 
 function groupPolicy(name: string, spec: RoutingGroupSpec): GroupPolicy {
-  const { strategy, whenFull, whenUnavailable, queue = {} } = spec;
+  const { strategy, whenFull, whenUnavailable, queue = {}, survival } = spec;
   const { maxQueuedQueries, maxWait, fairBy = 'User', hold } = queue;
   const maxWaitMs = maxWait === undefined ? DEFAULT_QUEUE.maxWaitMs : durationMs(maxWait);
   return {
@@ -132,6 +133,15 @@ function groupPolicy(name: string, spec: RoutingGroupSpec): GroupPolicy {
       holdMs: hold === undefined ? Math.min(DEFAULT_QUEUE.holdMs, maxWaitMs) : durationMs(hold),
       whenUnavailable: whenUnavailable === 'Wait' ? 'wait' : 'refuse',
     },
+    survival:
+      survival === undefined
+        ? null
+        : {
+            maxAttempts: survival.maxAttempts ?? 2,
+            to: survival.to ?? [],
+            exceptRules: survival.exceptRules ?? [],
+            retriesPerMinute: survival.retryBudget ?? 60,
+          },
   };
 }
 
@@ -146,20 +156,28 @@ export function groupRejection(
   tenancy: Tenancy,
   namespace: string,
   { name, fallbacks }: Pick<GroupPolicy, 'name' | 'fallbacks'>,
+  to: readonly string[] = [],
 ): GrantRejection | null {
   const own = tenancy.nameRejection(namespace, name) ?? tenancy.groupRejection(namespace, 'name', name);
-  const refusals = fallbacks.map((each, index) => tenancy.groupRejection(namespace, `fallbacks[${index}]`, each));
+  const refusals = [
+    ...fallbacks.map((each, index) => tenancy.groupRejection(namespace, `fallbacks[${index}]`, each)),
+    ...to.map((each, index) => tenancy.groupRejection(namespace, `survival.to[${index}]`, each)),
+  ];
   return own ?? refusals.find((each) => each !== null) ?? null;
 }
 
 /** The condition `ResolvedRefs`. @param counts clusters by routing group */
 function groupReferences(
-  { name, fallbacks }: Pick<GroupPolicy, 'name' | 'fallbacks'>,
+  { name, fallbacks, survival }: Pick<GroupPolicy, 'name' | 'fallbacks' | 'survival'>,
   counts: ReadonlyMap<string, number>,
 ): State {
-  const empty = fallbacks.filter((fallback) => !counts.has(fallback));
-  if (empty.length > 0) {
-    const message = `no cluster belongs to ${groupsText(empty)} among the fallbacks; correct the name, or declare a cluster of it`;
+  for (const [groups, where] of [
+    [fallbacks, 'the fallbacks'],
+    [survival?.to ?? [], 'survival.to'],
+  ] as const) {
+    const empty = groups.filter((group) => !counts.has(group));
+    if (empty.length === 0) continue;
+    const message = `no cluster belongs to ${groupsText(empty)} among ${where}; correct the name, or declare a cluster of it`;
     return conditionState('False', 'GroupNotFound', message);
   }
   if (!counts.has(name) && fallbacks.length === 0) {
@@ -189,6 +207,11 @@ export const groupProblems = specCheck(RoutingGroupSpec, (spec, name = spec.name
 
 const toItself: Problem = { field: 'spec.fallbacks', message: NOT_ITSELF };
 
+function survivalGroups(survival: unknown): readonly unknown[] {
+  const { to } = (survival ?? {}) as { readonly to?: unknown };
+  return Array.isArray(to) ? to : [];
+}
+
 /** Findings about a RoutingGroup in addition to the mistakes of its spec. */
 function* routingGroupFindings({ name, spec }: CheckedManifest): Generator<ManifestFinding> {
   const own = typeof spec.name === 'string' ? spec.name : name;
@@ -201,6 +224,7 @@ function* routingGroupFindings({ name, spec }: CheckedManifest): Generator<Manif
   const names = [
     [own, 'spec.name'] as const,
     ...fallbacks.map((each, index) => [each, `spec.fallbacks[${index}]`] as const),
+    ...survivalGroups(spec.survival).map((each, index) => [each, `spec.survival.to[${index}]`] as const),
   ];
   for (const [group, field] of names) {
     yield* groupFindings(group, field).filter(({ severity }) => severity === 'warning');

@@ -93,6 +93,36 @@ export const Queue = closedObject(
   ],
 );
 
+/** `spec.survival`: which queries continue on another cluster. */
+const Survival = closedObject(
+  {
+    reasons: Type.Array(literals(['ClusterLost'], 'Reason of a retry.'), {
+      minItems: 1,
+      maxItems: 1,
+      description: 'Reasons of retries. ClusterLost: the coordinator rejects connections for 10 s, or was restarted.',
+    }),
+    maxAttempts: optionalInteger(2, 5, 'Clusters that a query is sent to at most, the first one included.', {
+      default: 2,
+    }),
+    to: Type.Optional(
+      Type.Array(Type.String(groupName('to')), {
+        minItems: 1,
+        maxItems: 16,
+        ...cel(withoutDuplicates('survival.to must not name a group twice; remove one of them')),
+        description: 'Routing groups of the next attempts, in this order; by default the group itself.',
+      }),
+    ),
+    exceptRules: Type.Optional(
+      Type.Array(Type.String({ minLength: 1, maxLength: 256 }), {
+        maxItems: 64,
+        description: 'Names of rules: queries that they send to the group end with their cluster.',
+      }),
+    ),
+    retryBudget: optionalInteger(1, 10_000, 'Retries of the group in a minute, over all replicas.', { default: 60 }),
+  },
+  'Reads of the group continue on another cluster after theirs is lost, as long as no row was sent.',
+);
+
 /** `spec` of a RoutingGroup (docs/resources.md#routing-groups-and-their-queues). */
 export const RoutingGroupSpec = closedObject(
   {
@@ -127,6 +157,7 @@ export const RoutingGroupSpec = closedObject(
       'Queries that may run at a time on all clusters of the group; left out, there is no limit.',
     ),
     queue: Type.Optional(Queue),
+    survival: Type.Optional(Survival),
     suspend: suspendField('While true, changes are not taken over: what holds for the group stays as it was.'),
     gatewayClassName: Type.Optional(GatewayClassName),
   },

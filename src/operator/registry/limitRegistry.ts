@@ -115,7 +115,7 @@ export class LimitRegistry {
     const holder = this.#writes.holder(name, isGroupOutcome);
     const key = holder === null ? this.#writes.newKey(ROUTING_GROUP, name, context.namespace) : holder.key;
     const { tenancy } = this.#writes.controller;
-    mustBeGranted(groupRejection(tenancy, key.namespace, { name, fallbacks: spec.fallbacks ?? [] }));
+    mustBeGranted(groupRejection(tenancy, key.namespace, { name, fallbacks: spec.fallbacks ?? [] }, spec.survival?.to));
     return await this.#writes.put(routingGroup, key, key.name === name ? spec : { name, ...spec }, context);
   }
 

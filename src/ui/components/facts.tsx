@@ -67,6 +67,7 @@ const outcomeColors: Readonly<Record<OutcomeView['state'], string>> = {
   REFUSED: 'red',
   DENIED: 'red',
   LOST: 'red',
+  RETRIED: 'yellow',
 };
 
 export function OutcomeBadge({ state, size = 'sm' }: Pick<OutcomeView, 'state'> & Pick<BadgeProps, 'size'>) {

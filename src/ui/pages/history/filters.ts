@@ -8,6 +8,7 @@ const outcomes = [
   { value: 'REFUSED', label: 'refused by the gateway' },
   { value: 'DENIED', label: 'denied by a rule' },
   { value: 'LOST', label: 'lost with its cluster' },
+  { value: 'RETRIED', label: 'continued on another cluster' },
   { value: 'REFUSED,DENIED', label: 'refused or denied' },
   { value: 'FAILED,LOST,REFUSED,DENIED', label: 'any but well' },
   { value: 'FINISHED', label: 'finished' },

@@ -156,6 +156,8 @@ function meaningOf(query: WholeQuery, state: OutcomeView['state']): string {
         : `The gateway refused it, or the answer of ${query.cluster} to it.`;
     case 'DENIED':
       return 'A rule denied it: no cluster has got it.';
+    case 'RETRIED':
+      return 'Its cluster did not finish it: another one continued it.';
     case 'LOST':
       return isDropped ? 'It was lost while it waited.' : 'It was lost with its cluster.';
   }

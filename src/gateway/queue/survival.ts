@@ -1,0 +1,280 @@
+import { hash } from 'node:crypto';
+import { inTime } from '../../model/timeLimit.ts';
+import type { SurvivalPolicy } from '../../routing/admissionPolicy.ts';
+import { routable } from '../../routing/clusterChooser.ts';
+import type { GroupDecision } from '../../routing/groupRouter.ts';
+import { type Refusal, refusalError } from '../../routing/refusal.ts';
+import { isQueuedId } from '../../routing/statementProtocol.ts';
+import { isRead } from '../../sql/analyzeSql.ts';
+import type { QueryProperties } from '../../sql/queryProperties.ts';
+import type { QueuedQueryRow } from '../../store/store.ts';
+import type { DataPlaneParts, QueueOptions } from '../dataPlane.ts';
+import type { BufferedResponse } from '../exchanges/exchange.ts';
+import type { LostAttempt, Submission, SurvivalRecord } from '../exchanges/queryRecorder.ts';
+import { ownerGone } from '../exchanges/responses.ts';
+import type { ProxiedRequest, SurvivalMark } from '../proxiedRequest.ts';
+import type { DurableQueue } from './durableQueue.ts';
+import { encodeSubmission, isStorable } from './storedSubmission.ts';
+
+/** Query parameter of the URIs of a query without rows: id, slug, and digest of the columns that its client has. */
+const MARK = 'eg_survival=';
+/** Maximum size of a page that is read; a longer one is forwarded as it is. */
+const MAX_PAGE_BYTES = 1_048_576;
+const DATA = ',"data":';
+const EMPTY_DATA = /^,"data":\s*\[\s*\]/;
+/** Maximum number of reads of a row that other replicas change meanwhile. */
+const MAX_TRIES = 3;
+/** Timeout for storing a retry, after which the client asks again. */
+const STORE_TIMEOUT_MS = 5_000;
+/** Maximum wait of a request for the next attempt. */
+const POLL_MS = 1_000;
+const DIGEST_DIGITS = 16;
+/** Code of the warning in the protocol. */
+const RETRIED = { code: 1, name: 'QUERY_RETRIED' };
+
+/** A page of a query: what decides whether another attempt is possible. */
+interface Page {
+  /** Null if it has rows or an error, or is the last one. */
+  readonly nextUri: string | null;
+  /** Digest of names and types; null without columns. */
+  readonly columns: string | null;
+}
+
+/** True if the body of a cluster's response has the mark. */
+export function isMarked(body: Buffer): boolean {
+  return body.includes(MARK, 0, 'latin1');
+}
+
+/** The error of a query that cannot continue: the first one. */
+export function firstError({ lost: [first] }: SurvivalRecord): Refusal | null {
+  return first === undefined ? null : ownerGone(first.queryId, first.cluster, first.reason);
+}
+
+/**
+ * Reads that continue on another cluster after theirs is lost (docs/survival.md). Their rows of the queue have the
+ * submission, and the URIs that their clients poll have a mark until the first row: a request without it has rows.
+ */
+export class Survival {
+  readonly #parts: DataPlaneParts;
+  readonly #options: QueueOptions;
+  readonly #queue: DurableQueue;
+
+  constructor(parts: DataPlaneParts, options: QueueOptions, queue: DurableQueue) {
+    this.#parts = parts;
+    this.#options = options;
+    this.#queue = queue;
+  }
+
+  /** The state of a submission that may run again; undefined if it may not. */
+  recordOf(submission: Submission, properties: QueryProperties | null): SurvivalRecord | undefined {
+    const { decision } = submission;
+    const policy = this.#policyOf(decision.group);
+    const isExcepted = decision.rule !== null && policy?.exceptRules.includes(decision.rule) !== false;
+    if (
+      policy === null ||
+      isExcepted ||
+      decision.cluster !== null ||
+      properties === null ||
+      !isStorable(submission) ||
+      !isRead(properties)
+    )
+      return undefined;
+    return { group: decision.group, lost: [], columns: null };
+  }
+
+  /**
+   * Stores a query that a cluster accepted, before its client knows of it.
+   * @returns the first response with the mark; null if the query ends with its cluster; `different` if its columns are
+   * not those that its client has
+   */
+  async accept(
+    proxied: ProxiedRequest,
+    submission: Submission,
+    engineId: string,
+    response: Readonly<BufferedResponse>,
+  ): Promise<Buffer | null | 'different'> {
+    const { survival, queuedAs } = submission;
+    const text = textOf(response);
+    const page = readPage(text);
+    const before = survival?.columns ?? null;
+    if (isDifferent(page, before)) return 'different';
+    if (page === null || page.nextUri === null) return null;
+    const columns = page.columns ?? before;
+    const id = queuedAs ?? (await this.#queue.store(proxied, submission, engineId));
+    const warned = survival === undefined ? text : withWarning(text, survival);
+    return id === null ? null : this.#marked(warned, page.nextUri, { id, columns });
+  }
+
+  /** Reads the mark of a request about a query, and takes it from its URL. */
+  read(proxied: ProxiedRequest): ProxiedRequest {
+    const { target } = proxied;
+    const parameters = target.query?.split('&') ?? [];
+    const mark = parameters.find((each) => each.startsWith(MARK));
+    if (mark === undefined) return proxied;
+    const query = parameters.filter((each) => each !== mark).join('&') || null;
+    const [id = '', slug = '', columns = null] = mark.slice(MARK.length).split('.');
+    const rawTarget = query === null ? target.path : `${target.path}?${query}`;
+    const plain = { ...proxied, target: { ...target, query }, rawTarget };
+    if (!isQueuedId(id) || !this.#options.key.isSlugOf(id, slug)) return plain;
+    if (proxied.method === 'GET') this.#queue.noteRunning(id, false);
+    return { ...plain, survival: { id, columns } };
+  }
+
+  /**
+   * Reads a page for the client of a marked request.
+   * @returns the page with the mark; null if the client gets it as it is, with rows or the end; `partial` if more of it
+   * is needed; `different` if its columns are not those that the client has
+   */
+  page({ id, columns }: SurvivalMark, response: Readonly<BufferedResponse>): Buffer | null | 'partial' | 'different' {
+    const text = textOf(response);
+    const isLong = response.size >= MAX_PAGE_BYTES;
+    if (!response.isWhole && !isLong && !text.includes(DATA)) return 'partial';
+    const page = readPage(text);
+    if (isDifferent(page, columns)) return 'different';
+    if (page !== null && page.nextUri !== null) {
+      return this.#marked(text, page.nextUri, { id, columns: columns ?? page.columns });
+    }
+    this.#queue.noteRunning(id, true);
+    return null;
+  }
+
+  /**
+   * Queues the next attempt of a query that its cluster lost, unless another replica has.
+   * @returns false if the client gets the error instead. Rejects without the database
+   */
+  async retry({ id, columns }: SurvivalMark, lost: LostAttempt): Promise<boolean> {
+    const { repository } = this.#options;
+    for (let tries = 0; tries < MAX_TRIES; tries++) {
+      const row = await inTime(repository.get(id), STORE_TIMEOUT_MS);
+      if (row === null) return false;
+      const isSame = row.engineId === lost.queryId;
+      if (!isSame) return true;
+      if (row.state !== 'running') return false;
+      const applied = await this.#retryRow(row, columns, lost);
+      if (applied !== 'changed') return applied === 'retried';
+    }
+    return false;
+  }
+
+  /** Responds to a marked request with the next attempt. */
+  poll(proxied: ProxiedRequest, { id }: SurvivalMark): void {
+    this.#queue.poll(proxied, id, 0, POLL_MS);
+  }
+
+  /** The first error of a query. Rejects without the database. */
+  async firstErrorOf({ id }: SurvivalMark): Promise<Refusal | null> {
+    const stored = await inTime(this.#queue.stored(id), STORE_TIMEOUT_MS);
+    return stored?.survival === undefined ? null : firstError(stored.survival);
+  }
+
+  /**
+   * Ends the attempts of a query for its client.
+   * @returns the row if a later attempt than that of the request exists. Never rejects
+   */
+  async cancel({ id }: SurvivalMark, engineId: string): Promise<QueuedQueryRow | null> {
+    const { repository } = this.#options;
+    try {
+      for (let tries = 0; tries < MAX_TRIES; tries++) {
+        const row = await inTime(repository.get(id), STORE_TIMEOUT_MS);
+        if (row === null || row.engineId !== engineId) return row;
+        if (row.state !== 'running') return null;
+        if ((await repository.apply('cancel', id, row.replica)) !== null) return null;
+      }
+    } catch (error) {
+      this.#parts.logger.warn({ err: error, queryId: engineId }, 'failed to cancel stored query');
+    }
+    return null;
+  }
+
+  async #retryRow(
+    { id, replica: holder }: QueuedQueryRow,
+    columns: string | null,
+    lost: LostAttempt,
+  ): Promise<'retried' | 'changed' | 'rejected'> {
+    const { repository, key, replica } = this.#options;
+    const { logger, runningQueries, outcomes } = this.#parts;
+    const { queryId, cluster, reason } = lost;
+    const stored = await inTime(this.#queue.stored(id), STORE_TIMEOUT_MS);
+    const record = stored?.survival;
+    const policy = record === undefined ? null : this.#policyOf(record.group);
+    if (stored === null || record === undefined || policy === null) return 'rejected';
+    const next = { ...record, columns: columns ?? record.columns, lost: [...record.lost, lost] };
+    const decision = this.#nextDecision(stored.decision, policy.to, next);
+    if (next.lost.length >= policy.maxAttempts || decision === null) return 'rejected';
+    const request = key.seal('request', id, encodeSubmission({ ...stored, decision, survival: next }));
+    const { group } = decision;
+    const counted = { countedFor: record.group, perMinute: policy.retriesPerMinute };
+    const change = { replica, retry: { lostId: queryId, request, group, ...counted } };
+    const applied = await inTime(repository.apply('retry', id, holder, change), STORE_TIMEOUT_MS);
+    if (applied === null) return 'changed';
+    runningQueries.noteEnd(queryId, cluster);
+    const error = refusalError('owner_gone');
+    if (error !== null) outcomes.retry(queryId, cluster, { ...error, message: `${reason}; continued as ${id}` });
+    logger.info({ queryId, queuedAs: id, cluster, reason, group }, 'lost query continues on another cluster');
+    return 'retried';
+  }
+
+  #policyOf(group: string): SurvivalPolicy | null {
+    return this.#parts.table.current.admission.groups.get(group)?.survival ?? null;
+  }
+
+  /** The decision of the next attempt; null if no cluster can take it. Never leaves the declared groups. */
+  #nextDecision(decision: GroupDecision, to: readonly string[], { group, lost }: SurvivalRecord): GroupDecision | null {
+    const { groups } = this.#parts.table.current;
+    const excluded = new Map(lost.map(({ cluster, reason }) => [cluster, reason]));
+    const next = (to.length === 0 ? [group] : to).find((each) => routable(groups.get(each), excluded).length > 0);
+    return next === undefined ? null : { ...decision, group: next, onUnavailable: 'reject' };
+  }
+
+  /** The page with a mark at its next URI; null if that is not found. */
+  #marked(text: string, nextUri: string, { id, columns }: SurvivalMark): Buffer | null {
+    const mark = `${MARK}${id}.${this.#options.key.slugOf(id)}${columns === null ? '' : `.${columns}`}`;
+    const uri = JSON.stringify(nextUri);
+    if (!text.includes(uri)) return null;
+    const marked = JSON.stringify(`${nextUri}${nextUri.includes('?') ? '&' : '?'}${mark}`);
+    return Buffer.from(
+      text.replace(uri, () => marked),
+      'latin1',
+    );
+  }
+}
+
+function textOf({ chunks }: Readonly<BufferedResponse>): string {
+  return Buffer.concat(chunks).toString('latin1');
+}
+
+/** The first page of an attempt with a warning about those before; without their list as it is. */
+function withWarning(text: string, { lost }: SurvivalRecord): string {
+  const last = lost.at(-1);
+  if (last === undefined) return text;
+  const message = `Query ${last.queryId} was lost with cluster ${last.cluster} (${last.reason}) and was sent again.`;
+  const warning = Buffer.from(JSON.stringify({ warningCode: RETRIED, message })).toString('latin1');
+  return text.replace(
+    /"warnings"\s*:\s*\[\s*(\]?)/,
+    (_list, end) => `"warnings":[${warning}${end === ']' ? ']' : ','}`,
+  );
+}
+
+/** True if the columns of a page are not those that the client has, or are not known. @param known null for none */
+function isDifferent(page: Page | null, known: string | null): boolean {
+  return known !== null && (page === null || (page.columns ?? known) !== known);
+}
+
+/** Reads a page up to its rows; null if it cannot be read. */
+function readPage(text: string): Page | null {
+  const at = text.indexOf(DATA);
+  const hasRows = at >= 0 && !EMPTY_DATA.test(text.slice(at));
+  try {
+    const head = JSON.parse(hasRows ? `${text.slice(0, at)}}` : text) as Readonly<Record<string, unknown>>;
+    const { nextUri, columns, error } = head;
+    const continues = typeof nextUri === 'string' && !hasRows && error === undefined;
+    return { nextUri: continues ? nextUri : null, columns: Array.isArray(columns) ? digestOf(columns) : null };
+  } catch {
+    return null;
+  }
+}
+
+function digestOf(columns: readonly { readonly name?: unknown; readonly type?: unknown }[]): string {
+  const named = columns.map(({ name, type }) => [name, type]);
+  return hash('sha256', JSON.stringify(named)).slice(0, DIGEST_DIGITS);
+}

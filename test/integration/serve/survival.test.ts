@@ -1,0 +1,65 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { postgresql, type TestDatabase } from '../../support/databases.ts';
+import { closeAll } from '../../support/gateway.ts';
+import { manifest } from '../../support/manifest.ts';
+import { type MortalEngine, startMortalEngine } from '../../support/mortalEngine.ts';
+import { sharedSecret } from '../../support/queueing.ts';
+import { follow, pathOf, submit } from '../../support/statementClient.ts';
+import { call, worldOf } from '../../support/world.ts';
+
+const world = worldOf('test');
+let server: TestDatabase;
+let engines: readonly [MortalEngine, MortalEngine];
+
+beforeEach(async () => {
+  server = await postgresql.start();
+  engines = [await startMortalEngine('aaaaa', 'of a'), await startMortalEngine('bbbbb', 'of b')];
+  await world.declare(
+    manifest('EngineCluster', 'a', { proxyTo: engines[0].url, routingGroup: 'adhoc' }),
+    manifest('EngineCluster', 'b', { proxyTo: engines[1].url, routingGroup: 'spare' }),
+    manifest('RoutingGroup', 'adhoc', { survival: { reasons: ['ClusterLost'], to: ['spare'] } }),
+  );
+});
+afterEach(async () => {
+  await closeAll();
+  await server?.dispose();
+});
+
+test.skipIf(!postgresql.available())(
+  'a read continues at another replica after cluster and replica are gone, and each of its ids finds it',
+  async () => {
+    const { jdbcUrl, user, password } = await server.create();
+    const settings = {
+      ...sharedSecret,
+      dataStore: { jdbcUrl, user, password },
+      monitor: { taskDelay: '1s' },
+      queryHistory: { writeBeforeAnswer: true },
+    };
+    const gateway = await world.startReady(settings);
+    const declared = await call(gateway, 'GET', '/api/groups/adhoc');
+    expect(declared.json).toMatchObject({ spec: { survival: { to: ['spare'] } } });
+    const first = await submit(gateway.url, 'SELECT a FROM c.s.t');
+    engines[1].page = 'rows';
+    engines[0].forget('ccccc');
+    await gateway.stop('SIGKILL');
+    const other = await world.startReady(settings);
+    const rows: unknown[] = [];
+    let page = first;
+    while (page.nextUri !== undefined) {
+      page = await follow(`${other.url}${pathOf(page.nextUri)}`);
+      rows.push(...(page.data ?? []));
+    }
+    expect(rows).toEqual([['of b']]);
+    const found = async (id: string) => (await call(other, 'GET', `/api/queries/${id}`)).json;
+    await expect.poll(async () => (await found(first.id))?.outcome?.state).toBe('RETRIED');
+    const { queuedAs } = await found(page.id);
+    expect((await found(first.id)).outcome.errorMessage).toContain(`continued as ${queuedAs}`);
+    expect((await found(queuedAs)).queryId).toBe(page.id);
+    expect((await found(page.id)).decision.attempts).toMatchObject([
+      { cluster: 'a', error: expect.stringContaining(first.id) },
+    ]);
+    const { text: metrics } = await call(other, 'GET', '/metrics');
+    expect(metrics).toContain('engine_gateway_queries_ended_total{state="retried"} 1');
+  },
+  60_000,
+);
