@@ -88,12 +88,12 @@ export async function followFiles<T, C>(
 /**
  * Watches a folder where the file system reports changes. Not all do (network file systems, exhausted limits): callers
  * that depend on changes poll the folder as well.
- * @param onEvent called when something in the folder may have changed. Must not throw.
+ * @param onEvent called when something in the folder may have changed, with its name where that is known. Must not throw.
  * @returns null when the folder cannot be watched
  */
-export function watchFolder(folder: string, onEvent: () => void, logger: Logger): FSWatcher | null {
+export function watchFolder(folder: string, onEvent: (name: string | null) => void, logger: Logger): FSWatcher | null {
   try {
-    const watcher = watch(folder, { persistent: false }, onEvent);
+    const watcher = watch(folder, { persistent: false }, (_, name) => onEvent(name));
     watcher.on('error', (error) => logger.debug({ err: error, folder }, 'folder watch lost; polling'));
     return watcher;
   } catch (error) {

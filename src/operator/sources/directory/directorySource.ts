@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { FSWatcher } from 'node:fs';
-import { extname } from 'node:path';
+import { extname, join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import { watchFolder } from '../../../config/followedFiles.ts';
@@ -34,9 +34,11 @@ import {
   changeManifestFile,
   type FileStamp,
   fileStamp,
+  isManifestName,
   listManifestFiles,
   type Manifest,
   type ManifestDocument,
+  manifestStamps,
   manifestsIn,
   newManifestPath,
   readManifestFile,
@@ -62,9 +64,11 @@ const defaultTimes = {
   confirmDeletionMs: 1_000,
   /** The same when all manifests went at once, e.g. as a volume was unmounted. */
   confirmEmptyMs: 5_000,
-  /** Time between polls where the file system reports no changes (network file systems). */
+  /** Time between scans of all files, where the file system reports no changes (network file systems). */
   pollMs: 1_000,
 };
+/** All files are scanned again after so many times the time of a scan: one of thousands of files takes a while. */
+const POLL_PAUSES = 10;
 
 interface AcceptedFile {
   readonly stamp: FileStamp;
@@ -115,8 +119,12 @@ export class DirectorySource extends PolledSource {
   /** Resources of the database's copy that no file has had yet. */
   readonly #restored = new Map<string, StoredResource>();
   #problems: readonly SourceProblem[] = [];
-  /** Changes in folders below it are noticed by the next look. */
+  /** Changes in folders below it are noticed by a scan of all files. */
   #watcher: FSWatcher | null = null;
+  /** Files to be scanned; null: all. */
+  #due: Set<string> | null = null;
+  /** When all files are to be scanned, monotonic milliseconds. */
+  #pollAt = 0;
   /** True if a changed file waits until it is quiet. */
   #isSettling = false;
   #timer: NodeJS.Timeout | undefined;
@@ -241,7 +249,7 @@ export class DirectorySource extends PolledSource {
     try {
       await changeManifestFile(directory, path, change);
     } catch (error) {
-      if (error instanceof VersionConflict) this.#scanIn(0);
+      if (error instanceof VersionConflict) this.#scanIn(0, path);
       throw error;
     }
     return path;
@@ -275,7 +283,7 @@ export class DirectorySource extends PolledSource {
   async #accept(path: string, deleted = noKeys): Promise<void> {
     const accepted = (await fileStamp(path)) === null ? null : await this.#read(path);
     // A file that another writer changed since is read by the next poll.
-    if (accepted === undefined) this.#scanIn(0);
+    if (accepted === undefined) this.#scanIn(0, path);
     else this.#update(new Map([[path, accepted]]), deleted);
   }
 
@@ -301,9 +309,14 @@ export class DirectorySource extends PolledSource {
   async #scan(): Promise<void> {
     await this.#inTurn(async () => {
       const { directory, clock, logger } = this.#options;
-      let listing: Awaited<ReturnType<typeof listManifestFiles>>;
+      const began = performance.now();
+      // Deletions are confirmed by all files: the file system may not report the return of one.
+      const due = began < this.#pollAt && !this.#isUnconfirmed ? this.#due : null;
+      this.#due = new Set();
+      if (due === null) this.#pollAt = began + this.#times.pollMs;
+      let listing: ReadonlyMap<string, FileStamp>;
       try {
-        listing = await listManifestFiles(directory);
+        listing = await (due === null ? listManifestFiles(directory) : manifestStamps(due));
       } catch (error) {
         const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT';
         const reason = isMissing
@@ -314,9 +327,12 @@ export class DirectorySource extends PolledSource {
         this.#unwatch();
         return;
       }
-      if (this.#running) this.#watcher ??= watchFolder(directory, () => this.#scanIn(5), logger);
+      if (due === null) this.#pollAt = Math.max(this.#pollAt, began + (performance.now() - began) * POLL_PAUSES);
+      if (this.#running)
+        this.#watcher ??= watchFolder(directory, (name) => this.#scanIn(5, watchedFile(directory, name)), logger);
       const updates = new Map<string, AcceptedFile | null>();
-      for (const path of this.#files.keys()) if (!listing.has(path)) updates.set(path, null);
+      for (const path of due ?? this.#files.keys())
+        if (this.#files.has(path) && !listing.has(path)) updates.set(path, null);
       this.#isSettling = false;
       for (const [path, stamp] of listing) {
         if (this.#files.get(path)?.stamp.signature === stamp.signature) continue;
@@ -324,15 +340,22 @@ export class DirectorySource extends PolledSource {
         // A time that is to come, as of another clock, is not waited for.
         const isQuiet = age < 0 || age >= this.#times.settleMs;
         const accepted = isQuiet ? await this.#read(path).catch((error) => unreadable(stamp, error)) : undefined;
-        if (accepted === undefined) this.#isSettling = true;
-        else updates.set(path, accepted);
+        if (accepted === undefined) {
+          this.#isSettling = true;
+          this.#due?.add(path);
+        } else updates.set(path, accepted);
       }
       const synced = this.state().synced || !this.#isSettling;
       const state = { available: true, reason: null, synced, lastEventAt: clock.monotonic() };
       this.#update(updates, noKeys, () => this.setState(state));
     });
-    const isUnconfirmed = this.#resources.values().some((entry) => entry.missingSince !== null);
-    this.#scanIn(this.#isSettling || isUnconfirmed ? this.#times.settleMs : this.#times.pollMs);
+    const pollMs = Math.max(0, this.#pollAt - performance.now());
+    this.#scanIn(this.#isSettling || this.#isUnconfirmed ? this.#times.settleMs : pollMs);
+  }
+
+  /** True while no file has some of the resources, which is not confirmed yet. */
+  get #isUnconfirmed(): boolean {
+    return this.#resources.values().some((entry) => entry.missingSince !== null);
   }
 
   #unwatch(): void {
@@ -340,8 +363,11 @@ export class DirectorySource extends PolledSource {
     this.#watcher = null;
   }
 
-  #scanIn(delayMs: number): void {
+  /** @param path of a file to scan; null: all files; left out: none in addition */
+  #scanIn(delayMs: number, path?: string | null): void {
     if (!this.#running) return;
+    if (path === null) this.#due = null;
+    else if (path !== undefined) this.#due?.add(path);
     const at = performance.now() + delayMs;
     if (this.#timer !== undefined && this.#timerAt <= at) return;
     clearTimeout(this.#timer);
@@ -350,7 +376,7 @@ export class DirectorySource extends PolledSource {
       this.#timer = undefined;
       this.#scan().catch((error: unknown) => {
         this.#options.logger.error({ err: error }, 'failed to read manifests directory');
-        this.#scanIn(this.#times.pollMs);
+        this.#scanIn(this.#times.pollMs, null);
       });
     }, delayMs);
   }
@@ -373,8 +399,7 @@ export class DirectorySource extends PolledSource {
   ): void {
     const changed = new Map<ResourceKey, Resource | null>();
     // Most looks at a directory find nothing new, and thousands of resources take a while to compare.
-    const isUnconfirmed = this.#resources.values().some((entry) => entry.missingSince !== null);
-    if (files.size > 0 || deleted.size > 0 || isUnconfirmed) {
+    if (files.size > 0 || deleted.size > 0 || this.#isUnconfirmed) {
       for (const [path, file] of files) {
         if (file === null) this.#files.delete(path);
         else this.#files.set(path, file);
@@ -383,6 +408,7 @@ export class DirectorySource extends PolledSource {
       for (const [text, place] of places) {
         const before = this.#resources.get(text);
         const { path, document } = place;
+        if (before?.document === document && before.path === path) continue;
         const isSame = before !== undefined && before.document?.manifest === document.manifest;
         const resource = isSame ? before.resource : this.#resourceOf(text, place, before?.resource);
         this.#resources.set(text, { resource, path, document, missingSince: null });
@@ -417,7 +443,7 @@ export class DirectorySource extends PolledSource {
           problems.push({ place: path, document: number, line, message });
         }
         if (document.kind !== 'resource') continue;
-        const text = keyText(document.manifest.key);
+        const text = document.manifest.id;
         const here: DocumentPlace = { path, document, stamp: file.stamp };
         const there = places.get(text) ?? here;
         const stays = this.#resources.get(text)?.path === path && there.path !== path ? here : there;
@@ -437,9 +463,10 @@ export class DirectorySource extends PolledSource {
     const { confirmEmptyMs, confirmDeletionMs } = this.#times;
     const limit = places.size === 0 && this.#resources.size > 1 ? confirmEmptyMs : confirmDeletionMs;
     const deletions: Resource[] = [];
+    const missing = [...this.#resources].filter(([text]) => !places.has(text));
+    if (missing.length === 0) return deletions;
     const broken = this.#brokenDocuments();
-    for (const [text, entry] of this.#resources) {
-      if (places.has(text)) continue;
+    for (const [text, entry] of missing) {
       const isBroken = broken.keys.has(text) || broken.paths.has(entry.path);
       const missingSince = isBroken ? null : (entry.missingSince ?? now);
       if (!deleted.has(text) && (missingSince === null || now - missingSince < limit)) {
@@ -492,6 +519,12 @@ export class DirectorySource extends PolledSource {
       ...(asBefore?.status === undefined ? {} : { status: asBefore.status }),
     };
   }
+}
+
+/** Path of a manifest of which a watch reports the name; undefined for a name that is ignored; null: anything may have changed. */
+function watchedFile(directory: string, name: string | null): string | null | undefined {
+  if (name === null || name === '..data' || !(name.startsWith('.') || isManifestName(name))) return null;
+  return name.startsWith('.') ? undefined : join(directory, name);
 }
 
 function unreadable(stamp: FileStamp, error: unknown): AcceptedFile {

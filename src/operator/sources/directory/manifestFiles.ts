@@ -10,7 +10,7 @@ import { resourceKinds } from '../../../kinds/registry.ts';
 import type { KindRegistry } from '../../../kinds/resourceKind.ts';
 import { GatewayError } from '../../../model/errors.ts';
 import { isRecord } from '../../../model/record.ts';
-import { API_GROUP, API_GROUP_VERSION, type ResourceKey } from '../../../model/resource.ts';
+import { API_GROUP, API_GROUP_VERSION, keyText, type ResourceKey } from '../../../model/resource.ts';
 
 export interface FileStamp {
   /** Inode, size and times: changes with every writing and with every exchange of the file. */
@@ -55,8 +55,21 @@ export async function listManifestFiles(root: string): Promise<ReadonlyMap<strin
       if (stats === null) continue;
       if (stats.isDirectory()) {
         if (count + pending.length < MAX_FOLDERS) pending.push(path);
-      } else if (stats.isFile() && extensions.has(extname(name))) files.set(path, stampOf(stats));
+      } else if (stats.isFile() && isManifestName(name)) files.set(path, stampOf(stats));
     }
+  }
+  return files;
+}
+
+/** True for the name of a file that may be a manifest. */
+export const isManifestName = (name: string): boolean => extensions.has(extname(name));
+
+/** Stamps of those paths that are files. */
+export async function manifestStamps(paths: Iterable<string>): Promise<ReadonlyMap<string, FileStamp>> {
+  const files = new Map<string, FileStamp>();
+  for (const path of paths) {
+    const stats = await stat(path, { bigint: true }).catch(nullIfGone);
+    if (stats?.isFile()) files.set(path, stampOf(stats));
   }
   return files;
 }
@@ -285,6 +298,8 @@ export interface DocumentText {
 
 export interface Manifest {
   readonly key: ResourceKey;
+  /** The key by `keyText`. */
+  readonly id: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
   /** RFC 3339, where the manifest has one. */
@@ -534,6 +549,7 @@ function manifestOf(
     return { path: ['spec'], message: 'spec must be a mapping' };
   return {
     key: { kind, namespace, name },
+    id: keyText({ kind, namespace, name }),
     labels: (metadata.labels ?? {}) as Readonly<Record<string, string>>,
     annotations: (metadata.annotations ?? {}) as Readonly<Record<string, string>>,
     creationTimestamp: timestamp(metadata.creationTimestamp),
