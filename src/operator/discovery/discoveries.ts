@@ -57,6 +57,8 @@ const NOT_LISTED = 'not listed yet';
 /** A discovery over time: if it loses most of its Services, their clusters stay until that is confirmed. */
 interface Scan {
   readonly guard: DeletionGuard;
+  /** Its Services as of the last scan; before the first, those of its clusters. */
+  services: readonly Resource[];
   /** Result of the last scan; null before the first. */
   report: DiscoveryReport | null;
 }
@@ -142,19 +144,18 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
   async #scan(resource: Resource, spec: EngineClusterDiscoverySpec, writes: ResourceWrites): Promise<boolean> {
     const { discoveryNamespaces = [], deletionGuard: settings, clock, logger } = this.#options;
     const { uid, namespace, name: discovery } = resource.metadata;
-    const scan = this.#scans.getOrInsertComputed(uid, () => {
-      const onDue = () => this.request();
-      const guard = new DeletionGuard({ kind: SERVICE, settings, isOfAnother: () => false, clock, logger, onDue });
-      return { guard, report: null };
-    });
-    const { guard } = scan;
     const matching = matchingServices(this.#kubernetes.services, namespace, discoveryNamespaces, spec);
     const { services, isInScope, isPending, references, areNamespacesKnown } = matching;
     const owned = this.#kubernetes.source
       .list(ENGINE_CLUSTER)
       .filter((cluster) => discoveryOwner(cluster)?.uid === uid);
     const ofClusters = owned.flatMap((cluster) => namedService(discoveryOwner(cluster)?.service ?? null));
-    if (scan.report === null) guard.restore(ofClusters);
+    const scan = this.#scans.getOrInsertComputed(uid, () => {
+      const onDue = () => this.request();
+      const guard = new DeletionGuard({ kind: SERVICE, settings, isOfAnother: () => false, clock, logger, onDue });
+      return { guard, services: ofClusters, report: null };
+    });
+    const { guard } = scan;
     if (!areNamespacesKnown) {
       // Its clusters stay as they are.
       const before = scan.report?.counts ?? { services: 0, clusters: owned.length, conflicts: 0 };
@@ -165,7 +166,8 @@ export class Discoveries implements DiscoveryReports, OtherLosses {
     for (const each of ofClusters) if (!isInScope(each.metadata.namespace)) guard.expect(keyTextOf(each));
     const read = new Set(services.map(keyTextOf));
     const unread = ofClusters.filter((each) => isPending(each.metadata.namespace) && !read.has(keyTextOf(each)));
-    const served = guard.serve([...services, ...unread]).filter(({ metadata }) => isInScope(metadata.namespace));
+    scan.services = guard.serve([...services, ...unread], scan.services);
+    const served = scan.services.filter(({ metadata }) => isInScope(metadata.namespace));
     // No call deletes Services.
     guard.forgive(new Set(), clock.monotonic());
     const unknown = new Set(served.filter((each) => !read.has(keyTextOf(each))).map(titleOf));

@@ -518,7 +518,8 @@ export class Controller {
     this.#clearPlanned();
     const { clock } = this.#options;
     const begin = clock.monotonic();
-    const changed = this.#state.refresh(this.#resources.lists());
+    const served = (kind: Kind) => this.#state.of(kind).map(({ resource }) => resource);
+    const changed = this.#state.refresh(this.#resources.lists(served));
     const end = clock.monotonic();
     this.#notBefore = end + Math.min(MAX_PAUSE_MS, 2 * (end - begin));
     this.#options.metrics.refreshes.inc();

@@ -122,7 +122,9 @@ export class RoutingState {
     if (before.length + added === outcomes.size) return;
     for (const { resource } of before) {
       const key = keyTextOf(resource);
-      if (!outcomes.has(key) && this.outcomes.delete(key)) changed.push(key);
+      if (outcomes.has(key) || !this.outcomes.delete(key)) continue;
+      this.#options.findings.forget(key);
+      changed.push(key);
     }
   }
 }

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import { liveOf } from '../../kinds/outcome.ts';
 import type { Clock } from '../../model/clock.ts';
 import { areAlike } from '../../model/record.ts';
 import { type Kind, keyOf, keyText, keyTextOf, type Resource, type ResourceKey } from '../../model/resource.ts';
@@ -15,7 +16,9 @@ export class ServedResources {
   readonly #options: ControllerContext;
   readonly #onDue: () => void;
   readonly #guards: ReadonlyMap<Kind, DeletionGuard>;
-  /** The database's copy; null once the source is served. */
+  /** True while the database's copy is served in place of the source. */
+  #isCopy = false;
+  /** The copy until it is served; then outcomes have its resources. */
   #copy: ResourceLists | null = null;
   #emptySince: number | null = null;
   #emptyTimer: NodeJS.Timeout | undefined;
@@ -33,7 +36,7 @@ export class ServedResources {
 
   /** True if the source is served: only then does what is missing count as gone, and is anything written. */
   get fromSource(): boolean {
-    return this.#options.source.state().synced && this.#copy === null;
+    return this.#options.source.state().synced && !this.#isCopy;
   }
 
   get loss(): readonly DeletionHold[] {
@@ -44,19 +47,22 @@ export class ServedResources {
   restore(stored: readonly StoredResource[]): void {
     if (this.#options.source.state().synced) return;
     this.#copy = Map.groupBy(stored.map(resourceOfStored), ({ kind }) => kind);
-    for (const [kind, guard] of this.#guards) guard.restore(this.#copy.get(kind) ?? []);
+    this.#isCopy = true;
   }
 
-  lists(): ResourceLists {
-    const { kinds, source, clock } = this.#options;
-    if (!source.state().synced) {
-      return this.#copy ?? new Map(kinds.names.map((kind) => [kind, source.list(kind)]));
-    }
-    const lists: ResourceLists = new Map(
-      this.#guards.entries().map(([kind, guard]) => [kind, guard.serve(source.list(kind))]),
-    );
-    if (this.#copy === null) return lists;
-    if (lists.values().every(({ length }) => length === 0) && this.#hasLost(this.#copy)) {
+  /** @param served resources of a kind that were served last */
+  lists(served: (kind: Kind) => readonly Resource[]): ResourceLists {
+    const { source, clock } = this.#options;
+    const copy = this.#copy;
+    this.#copy = null;
+    const before = (kind: Kind) => copy?.get(kind) ?? served(kind);
+    const all = (of: (kind: Kind, guard: DeletionGuard) => readonly Resource[]): ResourceLists =>
+      new Map(this.#guards.entries().map(([kind, guard]) => [kind, of(kind, guard)]));
+    if (!source.state().synced) return all(this.#isCopy ? before : (kind) => source.list(kind));
+    const lists = all((kind, guard) => guard.serve(source.list(kind), before(kind)));
+    if (!this.#isCopy) return lists;
+    const copied = all(before);
+    if (lists.values().every(({ length }) => length === 0) && this.#hasLost(copied)) {
       // Everything gone while the gateway did not watch is likelier a source that is not what it should be.
       const confirmMs = this.#options.confirmEmptyMs ?? 5_000;
       this.#emptySince ??= clock.monotonic();
@@ -64,10 +70,10 @@ export class ServedResources {
       if (waitMs > 0) {
         clearTimeout(this.#emptyTimer);
         this.#emptyTimer = setTimeout(this.#onDue, waitMs);
-        return this.#copy;
+        return copied;
       }
     }
-    this.#copy = null;
+    this.#isCopy = false;
     return lists;
   }
 
@@ -177,14 +183,16 @@ interface Loss {
  */
 export class DeletionGuard {
   readonly #options: DeletionGuardOptions;
-  /** Resources as listed last, without those under deletion. */
-  #present: readonly Resource[] = [];
-  /** With monotonic milliseconds. */
+  /** Numbers of listed resources by namespace, without those under deletion. */
+  #left = new Map<string, number>();
+  /** Resources that the source does not have, with monotonic milliseconds. */
   readonly #missing = new Map<string, { readonly resource: Resource; readonly at: number }>();
   /** Times of the last series of deletions: those since `since` are served until `until`, as they may be the first of many. */
   #burst = { since: 0, until: 0 };
   /** Keys that were deleted through the gateway, and when: a source may show one for another moment, and lose it again. */
   readonly #deliberate = new Map<string, number>();
+  /** Keys of losses that were believed since resources were served. */
+  #believed = new Set<string>();
   /** By namespace. */
   readonly #losses = new Map<string, Loss>();
   #timer: NodeJS.Timeout | undefined;
@@ -193,18 +201,14 @@ export class DeletionGuard {
     this.#options = options;
   }
 
-  /** Takes the resources that were served before the source was read: those that it lacks are lost as well. */
-  restore(resources: readonly Resource[]): void {
-    this.#present = resources;
-  }
-
-  /** Returns the resources to be routed if the source has these. */
-  serve(listed: readonly Resource[]): readonly Resource[] {
-    const before = this.#present;
-    this.#present = listed.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+  /** Returns the resources to be routed if the source has these. @param before those that were routed last */
+  serve(listed: readonly Resource[], before: readonly Resource[]): readonly Resource[] {
+    const present = liveOf(listed);
+    const believed = this.#believed;
+    this.#believed = new Set();
     const isWhole = this.#missing.size + this.#losses.size === 0;
-    if (isWhole && areAlike(this.#present, before, isSameKey)) return listed;
-    this.#compare(before);
+    if (isWhole && areAlike(present, before, isSameKey)) return listed;
+    this.#compare(byKey(present), before, believed);
     this.#decide();
     clearTimeout(this.#timer);
     const retained = byKey(this.#retained());
@@ -225,7 +229,7 @@ export class DeletionGuard {
    * @param askedAt monotonic milliseconds at which the database was asked for them
    */
   forgive(uids: ReadonlySet<string>, askedAt: number): void {
-    for (const [key, { resource }] of this.#missing) if (uids.has(resource.metadata.uid)) this.#missing.delete(key);
+    for (const [key, { resource }] of this.#missing) if (uids.has(resource.metadata.uid)) this.#drop(key);
     const isMass = this.#isMass(null);
     for (const [namespace, loss] of this.#losses) {
       // The rest may be no more than users delete.
@@ -267,13 +271,15 @@ export class DeletionGuard {
     clearTimeout(this.#timer);
   }
 
-  #compare(before: readonly Resource[]): void {
+  #compare(present: Map<string, Resource>, before: readonly Resource[], believed: ReadonlySet<string>): void {
     const { clock, isOfAnother } = this.#options;
     const now = clock.monotonic();
-    const present = byKey(this.#present);
+    this.#left = new Map();
+    for (const { metadata } of present.values())
+      this.#left.set(metadata.namespace, (this.#left.get(metadata.namespace) ?? 0) + 1);
     for (const [key, at] of this.#deliberate) if (now - at > AT_ONCE_MS) this.#deliberate.delete(key);
     for (const [key, resource] of byKey(before)) {
-      if (present.has(key) || this.#deliberate.has(key)) continue;
+      if (present.has(key) || this.#missing.has(key) || this.#deliberate.has(key) || believed.has(key)) continue;
       this.#missing.set(key, { resource, at: now });
       const since = now < this.#burst.until ? this.#burst.since : now;
       this.#burst = { since, until: Math.min(now + SETTLE_MS, since + MAX_SETTLE_MS) };
@@ -318,14 +324,23 @@ export class DeletionGuard {
     const isOf = ({ metadata }: Resource): boolean => namespace === null || metadata.namespace === namespace;
     const missing = [...this.#missing.values()].flatMap(({ resource }) => (isOf(resource) ? [resource] : []));
     const names = missing.slice(0, LISTED_NAMES).map(({ metadata }) => `${metadata.namespace}/${metadata.name}`);
-    return { held: missing.length, left: this.#present.filter(isOf).length, names };
+    return { held: missing.length, left: namespace === null ? this.#total : (this.#left.get(namespace) ?? 0), names };
   }
 
   #believe(namespace: string): void {
     this.#losses.delete(namespace);
     for (const [key, { resource }] of this.#missing) {
-      if (resource.metadata.namespace === namespace) this.#missing.delete(key);
+      if (resource.metadata.namespace === namespace) this.#drop(key);
     }
+  }
+
+  #drop(key: string): void {
+    this.#missing.delete(key);
+    this.#believed.add(key);
+  }
+
+  get #total(): number {
+    return this.#left.values().reduce((sum, left) => sum + left, 0);
   }
 
   /** Resources that are served in addition to the listed ones; has them served again in time. */
@@ -334,7 +349,7 @@ export class DeletionGuard {
     const { enabled, minimum, confirmAfter } = settings;
     const now = clock.monotonic();
     // Fewer than could be a loss are served immediately.
-    const settles = enabled && this.#present.length + this.#missing.size >= minimum;
+    const settles = enabled && this.#total + this.#missing.size >= minimum;
     const settleMs = settles ? this.#burst.until - now : 0;
     let dueMs = Number.POSITIVE_INFINITY;
     const retained = [...this.#missing.values()].filter(({ resource, at }) => {
