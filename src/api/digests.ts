@@ -101,7 +101,14 @@ export function digestRoutes(api: StoreContext): void {
         ...([EXAMPLES, null, LISTED_TEXT] as const),
       );
       return {
-        ...{ since: filter.from, until: filter.to, digest, shape: details.shape, values: details.values },
+        ...{
+          since: filter.from,
+          until: filter.to,
+          digest,
+          shape: details.shape,
+          values: details.values,
+          inputs: [...details.inputs],
+        },
         figures: figuresResponse(details.figures),
         hours: details.hours.map(({ start, figures }) => ({ start, figures: figuresResponse(figures) })),
         examples: examples.map(queryRow),

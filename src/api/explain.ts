@@ -136,6 +136,7 @@ async function routedQuery(
     received: waited === null ? null : new Date(waited.created).toISOString(),
     ...{ created: new Date(created).toISOString(), queuedAs, decision },
     ...{ rule: decision?.rule ?? outcome?.rule ?? null, outcome: outcomeResponse(outcome) },
+    inputs: JSON.parse(outcome?.inputs ?? '[]') as RoutedQuery['inputs'],
   };
 }
 

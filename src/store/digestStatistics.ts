@@ -12,7 +12,7 @@ import {
   totalNames,
 } from './digestFigures.ts';
 import { HOUR_MS, sourcesOf, type TimeRange, whereWithinStretches } from './hourlySums.ts';
-import { RUNNING } from './queryOutcome.ts';
+import { type QueryInput, RUNNING } from './queryOutcome.ts';
 
 /** Orders of digests; `growth`: by processor time that they use more than in the range before. */
 export const digestOrders = ['cpu', 'time', 'count', 'failures', 'growth'] as const;
@@ -47,6 +47,8 @@ export interface DigestBreakdown {
   /** By hour, in order; hours without queries are left out. `start` in milliseconds since 1970. */
   readonly hours: readonly { readonly start: number; readonly figures: DigestFigures }[];
   readonly values: Readonly<Record<DigestDimension, readonly DigestValue[]>>;
+  /** Input by table of its newest queries, the largest first. */
+  readonly inputs: readonly (QueryInput & { readonly queries: number })[];
 }
 
 const dimensions = {
@@ -60,6 +62,8 @@ export const digestDimensions = Object.keys(dimensions) as readonly DigestDimens
 const filterColumns = { routingGroup: 'routing_group', cluster: 'cluster' } as const;
 const queryColumns = { ...filterColumns, user: 'user_name', source: 'source' } as const;
 const MAX_VALUES = 10;
+const MAX_INPUT_QUERIES = 1_000;
+const MAX_TABLES = 20;
 /** Queries of a request that are not in sums. */
 const MAX_COUNTED = 500_000;
 
@@ -221,11 +225,33 @@ export function digestStatistics(database: Database) {
             .limit(MAX_VALUES)) as unknown as DigestValue[];
         });
       }
+      const stored: (string | null)[] = await database.run((knex) =>
+        narrow(knex('eg_query_outcomes'))
+          .where('created', '>=', filter.from)
+          .where('created', '<', filter.to)
+          .orderBy('created', 'desc')
+          .limit(MAX_INPUT_QUERIES)
+          .pluck('inputs'),
+      );
       const shapes = await shapesOf([digest]);
       return {
+        inputs: inputsOf(stored),
         ...{ shape: shapes.get(digest) ?? null, figures, values: values as DigestBreakdown['values'] },
         hours: [...byHour].sort(([a], [b]) => a - b).map(([hour, each]) => ({ start: hour * HOUR_MS, figures: each })),
       };
     },
   };
+}
+
+function inputsOf(stored: readonly (string | null)[]): DigestBreakdown['inputs'] {
+  const byTable = new Map<string, { table: string; queries: number; rows: number; bytes: number }>();
+  for (const text of stored) {
+    for (const { table, rows, bytes } of text === null ? [] : (JSON.parse(text) as QueryInput[])) {
+      const sum = byTable.getOrInsertComputed(table, () => ({ table, queries: 0, rows: 0, bytes: 0 }));
+      sum.queries += 1;
+      sum.rows += rows ?? 0;
+      sum.bytes += bytes ?? 0;
+    }
+  }
+  return [...byTable.values()].sort((a, b) => b.bytes - a.bytes || b.rows - a.rows).slice(0, MAX_TABLES);
 }

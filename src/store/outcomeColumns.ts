@@ -1,4 +1,4 @@
-import { cutToWidth } from './columns.ts';
+import { cutToWidth, storable } from './columns.ts';
 import { durationBucket } from './durationBucket.ts';
 import { groupSet } from './queryGroups.ts';
 import type { QueryOutcomeRecord } from './queryOutcome.ts';
@@ -84,6 +84,9 @@ export const inputColumns: readonly OutcomeColumn[] = [
   numberColumn('spilled_bytes', 'spilledBytes'),
 ];
 
+/** Input by table. */
+const inputs = column('inputs', 'text', 'figure', (o) => (o.inputs == null ? null : storable(o.inputs)), 'inputs');
+
 /** In order; `certainty` is the last, as MySQL assigns columns one after the other. */
 export const outcomeColumns: readonly OutcomeColumn[] = [
   textColumn('query_id', 'queryId', 'key', WIDTH, 'varchar(256) primary key'),
@@ -122,6 +125,7 @@ export const outcomeColumns: readonly OutcomeColumn[] = [
   numberColumn('processed_bytes', 'processedBytes'),
   numberColumn('peak_memory_bytes', 'peakMemoryBytes'),
   ...inputColumns,
+  inputs,
   numberColumn('result_bytes', 'resultBytes', 'outcome'),
   numberColumn('pages', 'pages', 'outcome'),
   column('certainty', 'int not null', 'outcome', (o) => o.certainty, 'certainty'),

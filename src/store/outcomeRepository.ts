@@ -260,6 +260,8 @@ export class QueryOutcomeRepository {
   }
 }
 
-function charactersOf({ queryText, decision, errorMessage }: QueryOutcomeRecord): number {
-  return ROW_CHARACTERS + [queryText, decision, errorMessage].reduce((sum, text) => sum + (text?.length ?? 0), 0);
+function charactersOf({ queryText, decision, errorMessage, inputs }: QueryOutcomeRecord): number {
+  return (
+    ROW_CHARACTERS + [queryText, decision, errorMessage, inputs].reduce((sum, text) => sum + (text?.length ?? 0), 0)
+  );
 }

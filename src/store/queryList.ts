@@ -52,7 +52,7 @@ export interface QueryEnd {
 
 export type QueryList = ReturnType<typeof queryList>;
 
-const LONG = ['query_text', 'decision'];
+const LONG = ['query_text', 'decision', 'inputs'];
 /** Columns of outcomes under names of their own, but for long texts. */
 const outcomeSelection = outcomeColumns
   .filter(({ name }) => !LONG.includes(name))

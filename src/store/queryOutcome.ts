@@ -62,6 +62,14 @@ export interface StatementFacts {
   noteStored?(text: string): void;
 }
 
+/** Input of a query from a table. Null: not reported. */
+export interface QueryInput {
+  /** Catalog, schema and table, with points between them. */
+  readonly table: string;
+  readonly rows: number | null;
+  readonly bytes: number | null;
+}
+
 /** A row of `eg_query_outcomes`. Times in milliseconds since 1970; null if no one said. */
 export interface QueryOutcomeRecord {
   readonly queryId: string;
@@ -105,6 +113,8 @@ export interface QueryOutcomeRecord {
   readonly pages: number | null;
   /** Start of the statement, of one that no cluster took; null for all others. */
   readonly queryText: string | null;
+  /** `QueryInput`s as JSON, of an event of its cluster. */
+  readonly inputs?: string | null;
   /** Decision of a query without a cluster: `StoredDecision` as JSON. */
   readonly decision: string | null;
   /**

@@ -115,6 +115,7 @@ export const migrations: readonly Migration[] = [
     parts: [
       addTable(digestTable),
       addTable(digestSumsTable),
+      addColumn('eg_query_outcomes', 'inputs', ({ types }) => types.longText),
       ...inputColumns.map(({ name, type }) => addColumn('eg_query_outcomes', name, () => type)),
       ...['eg_query_outcomes', 'eg_query_decisions'].flatMap((of) =>
         statementColumns.map(({ name, type }) => addColumn(of, name, () => type)),

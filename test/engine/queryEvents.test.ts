@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ListedQuery, QueryPage } from '../../src/api/responses/queries.ts';
+import type { RoutedQuery } from '../../src/api/responses/routing.ts';
 import { requireComponent } from '../support/components.ts';
 import { postgresql } from '../support/databases.ts';
 import { until } from '../support/gateway.ts';
@@ -172,6 +173,17 @@ describe.skipIf(!available || !postgresql.available())('events of Trino', () => 
     }
     expect(differences).toEqual([]);
   }, 300_000);
+
+  test('a query has its input by table', async () => {
+    const sql = 'SELECT count(*) FROM tpch.tiny.orders o JOIN tpch.tiny.lineitem l ON o.orderkey = l.orderkey';
+    const { id } = await runQuery(gateway.url, sql, asTrino);
+    const inputs = async () =>
+      ((await (await fetch(`${gateway.url}/api/queries/${id}`)).json()) as RoutedQuery).inputs?.map(
+        ({ table, rows }) => `${table}: ${rows}`,
+      );
+    const expected = ['tpch.tiny.lineitem: 60175', 'tpch.tiny.orders: 15000'];
+    await expect.poll(inputs, { timeout: 30_000 }).toEqual(expected);
+  }, 60_000);
 
   /** What the server itself has of a query, and how far each figure may be from what it was. */
   const ownFigures = async (id: string) => {

@@ -23,7 +23,7 @@ export const queryOutcome = (queryId: string, extra: Partial<QueryOutcomeRecord>
   ...{ errorName: null, errorType: null, errorCode: null, errorMessage: null, elapsedMillis: 500, queuedMillis: 20 },
   ...{ gatewayQueuedMillis: null, cpuMillis: 100, processedRows: 9, processedBytes: 900, peakMemoryBytes: 1 << 20 },
   ...{ resultBytes: 4000, pages: 3, queryText: null, decision: null, firstRowMillis: null },
-  ...{ physicalInputBytes: null, planningMillis: null, analysisMillis: null, spilledBytes: null },
+  ...{ physicalInputBytes: null, planningMillis: null, analysisMillis: null, spilledBytes: null, inputs: null },
   ...{ digest: null, exactDigest: null, tool: null, model: null, dashboard: null },
   ...extra,
 });

@@ -68,6 +68,12 @@ export const bypassed = flagField(
   'It was not sent through the gateway: its cluster reported it (docs/query-events.md).',
 );
 
+export const QueryInputResponse = {
+  table: textField('Catalog, schema and table.'),
+  rows: figure('Rows that were read.'),
+  bytes: figure('Bytes that were read from storage.'),
+};
+
 export const LISTED_TEXT = 2000;
 
 export const ListedQuery = Type.Object({
@@ -252,6 +258,10 @@ export const DigestDetails = Type.Object({
     figures: DigestFiguresResponse,
   }),
   values: Type.Object(dimensions),
+  inputs: objects('Tables that its newest 1,000 queries read, up to 20, by events of clusters.', {
+    ...QueryInputResponse,
+    queries: integerField('Queries that read the table.'),
+  }),
   examples: Type.Array(ListedQuery, { description: 'The newest queries, up to 10.' }),
 });
 export type DigestDetails = ResponseBody<typeof DigestDetails>;

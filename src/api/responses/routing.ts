@@ -18,7 +18,7 @@ import {
   textField,
   textOrNull,
 } from '../schemas.ts';
-import { bypassed, QueryOutcome, QueuePlace } from './queries.ts';
+import { bypassed, QueryInputResponse, QueryOutcome, QueuePlace } from './queries.ts';
 
 export const RuleEffect = Type.Object({
   rule: Type.String(),
@@ -186,6 +186,10 @@ export const RoutedQuery = Type.Object({
     'Its place in the queue and why it waits, as in `/api/queue`. Null: it does not wait there.',
   ),
   outcome: nullable(reference(QueryOutcome), 'How it ended; null while it runs, and where nobody saw its end.'),
+  inputs: objects(
+    'Tables that it read, up to 64, by an event of its cluster (docs/query-events.md).',
+    QueryInputResponse,
+  ),
 });
 export type RoutedQuery = ResponseBody<typeof RoutedQuery>;
 

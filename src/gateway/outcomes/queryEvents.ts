@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../model/clock.ts';
 import type { ProductNames } from '../../model/names.ts';
 import { coordinatorSuffix, isQueuedId } from '../../routing/statementProtocol.ts';
-import { certainty, type QueryOutcomeRecord } from '../../store/queryOutcome.ts';
+import { certainty, type QueryInput, type QueryOutcomeRecord } from '../../store/queryOutcome.ts';
 import type { RecordWriter } from '../../store/recordWriter.ts';
 import type { Store } from '../../store/store.ts';
 import { emptyBody } from '../bodies/requestBodies.ts';
@@ -14,6 +14,10 @@ const MAX_OWNERS = 1_000;
 const OWNER_MS = 60_000;
 /** Difference of clocks up to which the start of a query is believed. */
 const MAX_AHEAD_MS = 300_000;
+/** Inputs of an event that are read, tables that are stored, and characters of the name of a table. */
+const MAX_INPUTS = 10_000;
+const MAX_TABLES = 64;
+const MAX_TABLE = 400;
 
 /** Records queries that events of Trino's HTTP event listener report (docs/query-events.md). */
 export class QueryEvents {
@@ -48,7 +52,7 @@ export class QueryEvents {
    * @returns the reason that the event is not accepted; null if it is
    */
   async record(cluster: string, event: unknown): Promise<string | null> {
-    const { metadata, statistics, context, failureInfo, createTime, endTime } = membersOf(event) ?? {};
+    const { metadata, statistics, context, ioMetadata, failureInfo, createTime, endTime } = membersOf(event) ?? {};
     const [query, stats, session] = [metadata, statistics, context].map(membersOf);
     if (query == null || stats == null || session == null || endTime === undefined) return null;
     const queryId = typeof query.queryId === 'string' ? query.queryId : '';
@@ -76,7 +80,7 @@ export class QueryEvents {
       ...{ routingGroup: null, rule: null, gatewayQueuedMillis: null, resultBytes: null, pages: null },
       ...errorColumns(error),
       ...figuresOf(stats, end - created),
-      ...{ queryText: text, decision: null },
+      ...{ queryText: text, decision: null, inputs: inputsOf(membersOf(ioMetadata)?.inputs) },
       statement: this.#statements.of({ ...emptyBody, text: textIn(query, 'preparedQuery') ?? text }, fields),
     });
     return null;
@@ -102,6 +106,24 @@ function figuresOf(stats: Members, elapsed: number) {
     physicalInputBytes: numberOf(stats.physicalInputBytes),
     spilledBytes: numberOf(stats.spilledBytes),
   };
+}
+
+/** Inputs by table as they are stored, the largest first; null for none. */
+function inputsOf(inputs: unknown): string | null {
+  const byTable = new Map<string, QueryInput>();
+  for (const each of Array.isArray(inputs) ? inputs.slice(0, MAX_INPUTS) : []) {
+    const input = membersOf(each) ?? {};
+    const table = [input.catalogName, input.schema, input.table].join('.').slice(0, MAX_TABLE);
+    const sum = (one: number | null | undefined, other: unknown) =>
+      one == null ? numberOf(other) : one + (numberOf(other) ?? 0);
+    const { rows, bytes } = byTable.get(table) ?? {};
+    byTable.set(table, {
+      ...{ table, rows: sum(rows, input.physicalInputRows), bytes: sum(bytes, input.physicalInputBytes) },
+    });
+  }
+  const size = ({ rows, bytes }: QueryInput) => bytes || (rows ?? 0);
+  const largest = [...byTable.values()].sort((a, b) => size(b) - size(a)).slice(0, MAX_TABLES);
+  return largest.length === 0 ? null : JSON.stringify(largest);
 }
 
 const textIn = (members: Members, name: string): string | null => {

@@ -3,6 +3,8 @@ import { IconAlertTriangle, IconCircleCheck, IconHourglass } from '@tabler/icons
 import type { ReactNode } from 'react';
 import type { HealthStatus, OutcomeView } from '../client/types.ts';
 import classes from './components.module.css';
+import { Panel } from './frame.tsx';
+import { formatBytes } from './texts.ts';
 
 interface PlainRow {
   readonly key: string;
@@ -107,5 +109,32 @@ export function FactList({ facts }: { readonly facts: readonly Fact[] }) {
         </div>
       ))}
     </dl>
+  );
+}
+
+interface Input {
+  readonly table: string;
+  readonly rows: number | null;
+  readonly bytes: number | null;
+  readonly queries?: number;
+}
+
+/** Tables that queries read; nothing without any. */
+export function Inputs({ inputs }: { readonly inputs: readonly Input[] }) {
+  if (inputs.length === 0) return null;
+  const count = (value: number | null) => value?.toLocaleString('en') ?? '–';
+  const hasQueries = inputs[0]?.queries !== undefined;
+  return (
+    <Panel title="Tables read">
+      <PlainTable
+        label="Tables read"
+        head={['Table', 'Rows', 'From storage', ...(hasQueries ? ['Queries'] : [])]}
+        numbersFrom={1}
+        rows={inputs.map(({ table, rows, bytes, queries }) => ({
+          key: table,
+          cells: [table, count(rows), bytes === null ? '–' : formatBytes(bytes), ...(hasQueries ? [queries] : [])],
+        }))}
+      />
+    </Panel>
   );
 }

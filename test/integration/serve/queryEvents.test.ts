@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { DigestList, ListedQuery, QueryPage } from '../../../src/api/responses/queries.ts';
+import type { DigestDetails, DigestList, ListedQuery, QueryPage } from '../../../src/api/responses/queries.ts';
 import type { RoutedQuery } from '../../../src/api/responses/routing.ts';
 import type { GatewayProcess } from '../../support/gatewayProcess.ts';
 import { manifest } from '../../support/manifest.ts';
@@ -17,7 +17,20 @@ const completed = (queryId: string, extra: object = {}) => ({
     ...{ peakUserMemoryBytes: 4096, physicalInputBytes: 10, totalBytes: 20, totalRows: 30, spilledBytes: 0 },
   },
   context: { user: 'ann', source: 'cli' },
-  ioMetadata: { inputs: [] },
+  ioMetadata: {
+    inputs: [
+      {
+        catalogName: 'hive',
+        schema: 'web',
+        table: 'small',
+        columns: ['a'],
+        physicalInputBytes: 10,
+        physicalInputRows: 1,
+      },
+      { catalogName: 'hive', schema: 'web', table: 'large', columns: [], physicalInputBytes: 100 },
+      { catalogName: 'hive', schema: 'web', table: 'large', columns: [], physicalInputBytes: 50, physicalInputRows: 7 },
+    ],
+  },
   createTime: new Date(Date.now() - 2250).toISOString(),
   endTime: new Date().toISOString(),
   ...extra,
@@ -89,6 +102,15 @@ describe('events of clusters', () => {
     expect(whole).toMatchObject({ bypassed: true, user: 'ann', decision: null, outcome: { cpuMillis: 1500 } });
     const { digests } = await read<DigestList>('/api/digests?cluster=first&top=count');
     expect(digests).toMatchObject([{ shape: 'SELECT ?, ?', figures: { queries: 3, userErrors: 1, cpuMillis: 4500 } }]);
+    const tables = [
+      { table: 'hive.web.large', rows: 7, bytes: 150 },
+      { table: 'hive.web.small', rows: 1, bytes: 10 },
+    ];
+    expect(whole.inputs).toEqual(tables);
+    const { inputs } = await read<DigestDetails>(`/api/digests/${digests[0]?.digest}`);
+    expect(inputs).toEqual(
+      tables.map(({ table, rows, bytes }) => ({ table, rows: 3 * rows, bytes: 3 * bytes, queries: 3 })),
+    );
     const csv = await (await fetch(`${gateway.url}/api/queries/export?queryId=${finished}`)).text();
     expect(
       csv
@@ -110,6 +132,7 @@ describe('events of clusters', () => {
     await expect.poll(() => listed(marker)).toBeDefined();
     const after = await listed(id);
     expect(after).toMatchObject({ bypassed: false, user: 'bob', queryText: 'SELECT 1' });
+    expect((await read<RoutedQuery>(`/api/queries/${id}`)).inputs).toHaveLength(2);
     expect(after?.outcome).toEqual(
       Object.fromEntries(
         Object.entries(before?.outcome ?? {}).map(([name, value]) => [

@@ -9,7 +9,7 @@ import { useEnd } from '../../client/changes.ts';
 import { isGatewayId, useRunningQuery, useWholeQuery } from '../../client/resources.ts';
 import type { OutcomeView, WholeQuery } from '../../client/types.ts';
 import { CopyText, Notice, To } from '../../components/elements.tsx';
-import { type Fact, FactList, OutcomeBadge } from '../../components/facts.tsx';
+import { type Fact, FactList, Inputs, OutcomeBadge } from '../../components/facts.tsx';
 import { EmptyState, PageFrame, Panel, RequestState } from '../../components/frame.tsx';
 import { clusterAddress, DigestName, groupAddress, Names, RuleName } from '../../components/names.tsx';
 import { formatBytes, formatElapsed } from '../../components/texts.ts';
@@ -55,6 +55,7 @@ function Whole({ query }: { readonly query: WholeQuery }) {
         <Facts query={query} />
       </Panel>
       <Reasons query={query} />
+      <Inputs inputs={query.inputs} />
       <Panel title="SQL" actions={<CopyText text={query.queryText} what="SQL" />}>
         {query.queryText === '' ? (
           noText(query)

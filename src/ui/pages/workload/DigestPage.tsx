@@ -6,7 +6,7 @@ import { useDigest } from '../../client/resources.ts';
 import type { DigestDetails, DigestFiguresResponse } from '../../client/types.ts';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
 import { SmallAction, To } from '../../components/elements.tsx';
-import { FactList, OutcomeBadge, PlainTable } from '../../components/facts.tsx';
+import { FactList, Inputs, OutcomeBadge, PlainTable } from '../../components/facts.tsx';
 import { FilterForm, filterParameters, filtersOf } from '../../components/forms.tsx';
 import { Columns, EmptyState, PageFrame, Panel, RequestState } from '../../components/frame.tsx';
 import { ClusterName, GroupName, QueryId, useNameInPath } from '../../components/names.tsx';
@@ -63,7 +63,7 @@ const rejectionOf = (digest: string) => ({
 });
 
 function Digest({ details }: { readonly details: DigestDetails }) {
-  const { shape, figures, since, until, hours, values, examples } = details;
+  const { shape, figures, since, until, hours, values, inputs, examples } = details;
   return (
     <>
       <Panel title="Shape">
@@ -93,6 +93,7 @@ function Digest({ details }: { readonly details: DigestDetails }) {
           </Group>
         </Panel>
       </Columns>
+      <Inputs inputs={inputs} />
       <Panel title="Latest queries">
         <DataTable
           label="Latest queries"
