@@ -20,6 +20,7 @@ import { configurationRoute, loginRoutes, pageRoutes } from './auth/loginRoutes.
 import { clusterRoutes, heldDeletionRoutes } from './clusters.ts';
 import { digestRoutes } from './digests.ts';
 import { errorHandler, malformed } from './errors.ts';
+import { estimateRoutes } from './estimates.ts';
 import { eventRoutes, versionBeside, versionOfText } from './events.ts';
 import { explainRoute, queryDetailsRoute } from './explain.ts';
 import { groupExplainRoute } from './groupExplain.ts';
@@ -173,6 +174,7 @@ function addRoutes(api: ApiContext): void {
     webappRuleRoutes(api, rules.routingRules);
     if (store !== null) ruleRoutes({ ...api, store }, rules.routingRules);
     impactRoutes(api, rules);
+    if (store !== null) estimateRoutes({ ...api, store }, rules);
     explainRoute(api, rules);
   }
   eventRoutes(api, topicsOf(api));

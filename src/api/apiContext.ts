@@ -12,7 +12,7 @@ import type { ReplayThread } from '../gateway/replay/replayThread.ts';
 import type { PublishedKey } from '../gateway/user/clusterTokens.ts';
 import type { Clock } from '../model/clock.ts';
 import type { ProductNames } from '../model/names.ts';
-import type { SizeEstimates } from '../model/sizeEstimates.ts';
+import type { SizeBorders, SizeEstimates } from '../model/sizeEstimates.ts';
 import type { Operator } from '../operator/operator.ts';
 import type { ClusterRegistry, InventoryCluster } from '../operator/registry/clusterRegistry.ts';
 import type { GroupTables } from '../operator/registry/groupWrites.ts';
@@ -66,6 +66,7 @@ export interface RuleParts {
   readonly database: JdbcSettings;
   readonly replaySettings: ReplaySettings;
   readonly estimates: Pick<SizeEstimates, 'table'>;
+  readonly sizeClasses: SizeBorders & { readonly refreshInterval: number };
 }
 
 /** All that the API works with. Routes of parts that are null are not served. */

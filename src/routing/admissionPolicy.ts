@@ -74,6 +74,8 @@ export interface LimitMatch {
   readonly routingGroups: ((group: string) => boolean) | null;
   /** Digests of statements, exact ones or shapes; null: any. */
   readonly digests: readonly string[] | null;
+  /** Classes of expected size, and `Unknown`; null: any. */
+  readonly sizes: readonly string[] | null;
   /** True if the limit's tenant decides a query; null: the limit is the platform's. */
   readonly isDecided: ((user: string, groups: readonly string[], source: string) => boolean) | null;
 }

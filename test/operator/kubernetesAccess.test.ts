@@ -38,7 +38,7 @@ function explainingRules(): NonNullable<ServerOptions['rules']> {
   return {
     explain,
     ...{ routingRules: {} as never, edited: () => null, replays: {} as never },
-    ...{ database: {} as never, replaySettings: {} as never, estimates: {} as never },
+    ...{ database: {} as never, replaySettings: {} as never, estimates: {} as never, sizeClasses: {} as never },
   };
 }
 

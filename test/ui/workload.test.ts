@@ -41,6 +41,23 @@ describe.skipIf(!canBrowse)('Workload', () => {
     await page.getByRole('heading', { level: 1, name: /^Statement/ }).waitFor();
   });
 
+  test('compares expected sizes with what ran, for other borders as well', async () => {
+    await using window = await openWindow(`${rig.pages}/workload`);
+    const { page } = window;
+    const rows = () => page.getByRole('table', { name: 'Expected sizes' }).getByRole('row').allTextContents();
+    const none = ['S', 'M', 'L'].map((name) => `${name}000–`);
+    await expect.poll(rows).toEqual(['ExpectedWas SWas MWas LAs expected', ...none, 'Not known400–']);
+    await page.getByText('By duration: M from 10.0 s, L from 2 min 0 s.').waitFor();
+    await page.getByLabel('Class M from (s)').fill('0.001');
+    await page.getByLabel('Class L from (s)').fill('0.002');
+    await page.getByRole('button', { name: 'Filter', exact: true }).click();
+    await page.getByText('By duration: M from 1 ms, L from 2 ms.').waitFor();
+    await expectSoundInBothWidths(window);
+    await page.getByLabel('Class L from (s)').fill('0');
+    await page.getByRole('button', { name: 'Filter', exact: true }).click();
+    await page.getByText('Must be more than "Class M from".').waitFor();
+  });
+
   test('rejects a statement after its impact was shown', async () => {
     await using window = await openWindow(`${rig.pages}/workload?top=count`);
     const { page } = window;

@@ -133,6 +133,7 @@ function ruleParts(
     database: databaseSettings(config),
     replaySettings: replaySettings(config),
     estimates,
+    sizeClasses: config.sizeClasses,
   };
 }
 

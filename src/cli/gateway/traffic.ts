@@ -151,14 +151,14 @@ export interface AdmissionParts {
 export function openAdmission(
   context: GatewayContext,
   { table, counts, operator }: Pick<Control, 'table' | 'counts' | 'operator'>,
-  { store, runningQueries }: Pick<Storage, 'store' | 'runningQueries'>,
+  { store, runningQueries, estimates }: Pick<Storage, 'store' | 'runningQueries' | 'estimates'>,
 ): AdmissionParts {
   const { config, names, replica, logger, metrics, clock, random, onClose } = context;
   const admitsWhenAway = config.admission.onDatabaseUnavailable === 'admit';
   const counters = new LimitCounters(store.limitCounters, replica, admitsWhenAway, clock, logger);
   runningQueries.connect((one, other) => isSameEngine(table.current, one, other), counters);
   const limits = new LimitedAdmission({
-    ...{ names, table, counters, counts, clock, random },
+    ...{ names, table, counters, counts, estimates, clock, random },
     metrics: new AdmissionMetrics(metrics, table, counters, clock),
     defaultGroup: config.routing.defaultRoutingGroup,
   });

@@ -30,30 +30,33 @@ const MAX_USER_BYTES = 33_554_432;
 /** Demands of a submission. */
 export class LimitDemands {
   #policy: AdmissionPolicy | null = null;
-  /** Digests that limits name. */
-  #digests: ReadonlySet<string> = new Set();
+  /** Digests and classes of expected size that limits name. */
+  #marks: ReadonlySet<string> = new Set();
+  #hasSizes = false;
   readonly #cache = new Map<string, Demands>();
 
   /**
    * @param membership digest of the groups of the user; undefined without a configured source of groups
-   * @param digestsOf computes the digests of the statement; called only if a limit names one
+   * @param marksOf computes the digests of the statement and, if a limit names one, its class of expected size; called
+   * only if a limit names any
    */
   of(
     policy: AdmissionPolicy,
     query: LimitedQuery,
     membership?: string,
-    digestsOf: () => readonly string[] = () => [],
+    marksOf: (hasSizes: boolean) => readonly string[] = () => [],
   ): Demands {
     if (policy !== this.#policy || this.#cache.size >= MAX_CACHED) {
       this.#policy = policy;
-      this.#digests = new Set(policy.limits.flatMap(({ match }) => match.digests ?? []));
+      this.#hasSizes = policy.limits.some(({ match }) => match.sizes !== null);
+      this.#marks = new Set(policy.limits.flatMap(({ match }) => [...(match.digests ?? []), ...(match.sizes ?? [])]));
       this.#cache.clear();
     }
-    const digests = this.#digests.size === 0 ? [] : digestsOf().filter((digest) => this.#digests.has(digest));
-    const key = `${query.group}\n${query.user}\n${query.source}\n${membership ?? ''}\n${digests.join()}`;
+    const marks = this.#marks.size === 0 ? [] : marksOf(this.#hasSizes).filter((mark) => this.#marks.has(mark));
+    const key = `${query.group}\n${query.user}\n${query.source}\n${membership ?? ''}\n${marks.join()}`;
     let demands = this.#cache.get(key);
     if (demands === undefined) {
-      demands = demandsOf(policy, query, digests);
+      demands = demandsOf(policy, query, marks);
       this.#cache.set(key, demands);
     }
     return demands;
@@ -70,7 +73,7 @@ interface LimitedQuery {
   readonly groups: readonly string[];
 }
 
-function demandsOf(policy: AdmissionPolicy, query: LimitedQuery, digests: readonly string[]): Demands {
+function demandsOf(policy: AdmissionPolicy, query: LimitedQuery, marks: readonly string[]): Demands {
   const { group, user, source } = query;
   const enforced: Demand[] = [];
   const observed: Demand[] = [];
@@ -79,7 +82,7 @@ function demandsOf(policy: AdmissionPolicy, query: LimitedQuery, digests: readon
   const ofGroup = groupDemand(policy.groups.get(group));
   if (ofGroup !== null) enforced.push(ofGroup);
   for (const limit of policy.limits) {
-    if (!matches(limit, query, digests)) continue;
+    if (!matches(limit, query, marks)) continue;
     const value = limit.per === 'all' ? '' : `:${valueText(limit.per === 'user' ? user : source)}`;
     const to = limit.mode === 'observe' ? observed : enforced;
     const { maxQueued } = limit;
@@ -96,13 +99,15 @@ function demandsOf(policy: AdmissionPolicy, query: LimitedQuery, digests: readon
 function matches(
   { match }: LimitPolicy,
   { group, user, source, groups: ofUser }: LimitedQuery,
-  digests: readonly string[],
+  marks: readonly string[],
 ): boolean {
   const { users, groups, sources, routingGroups, isDecided } = match;
   if (users !== null && (user === '' || !users(user))) return false;
   if (groups !== null && !ofUser.some(groups)) return false;
   if (isDecided !== null && !isDecided(user, ofUser, source)) return false;
-  if (match.digests !== null && !match.digests.some((digest) => digests.includes(digest))) return false;
+  for (const names of [match.digests, match.sizes]) {
+    if (names !== null && !names.some((name) => marks.includes(name))) return false;
+  }
   return (sources === null || sources(source)) && (routingGroups === null || routingGroups(group));
 }
 

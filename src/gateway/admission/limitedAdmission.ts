@@ -4,6 +4,7 @@ import type { LimitCounters } from '../../admission/limitCounters.ts';
 import type { Clock, Random } from '../../model/clock.ts';
 import { firstHeader, headerValues } from '../../model/http.ts';
 import type { ProductNames } from '../../model/names.ts';
+import type { SizeEstimates } from '../../model/sizeEstimates.ts';
 import { type AdmissionPolicy, DEFAULT_QUEUE, noPolicy, type QueuePolicy } from '../../routing/admissionPolicy.ts';
 import { findEligible, isServed, unlimitedCapacity } from '../../routing/clusterChooser.ts';
 import type { GroupDecision } from '../../routing/groupRouter.ts';
@@ -29,6 +30,7 @@ export interface LimitedAdmissionParts {
   readonly names: ProductNames;
   readonly table: { readonly current: RoutingTable };
   readonly counters: LimitCounters;
+  readonly estimates: SizeEstimates;
   readonly counts: Pick<SharedCounts, 'noteRejected'>;
   readonly metrics: AdmissionMetrics;
   readonly clock: Clock;
@@ -363,11 +365,14 @@ export class LimitedAdmission implements Admission {
   #demandsOf({ decision, user, headers, body }: AdmissionRequest): Demands {
     const source = firstHeader(headers, this.#sourceHeader) ?? '';
     const query = { group: decision.group, user: user.user ?? '', source, groups: user.membership?.groups ?? [] };
-    return this.#demands.of(this.policy, query, user.membership?.digest, () => {
+    return this.#demands.of(this.policy, query, user.membership?.digest, (hasSizes) => {
       if (body === undefined) return [];
       const lines = headerValues(headers, this.parts.names.headerKey('Prepared-Statement'));
-      const { exact, shape } = digestsOfBody(body, lines);
-      return [exact, shape];
+      const digests = digestsOfBody(body, lines);
+      const { exact, shape } = digests;
+      if (!hasSizes) return [exact, shape];
+      const { sizeClass } = this.parts.estimates.read(digests);
+      return [exact, shape, sizeClass === 'unknown' ? 'Unknown' : sizeClass];
     });
   }
 

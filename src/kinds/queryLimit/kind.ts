@@ -133,6 +133,7 @@ function limitMatch({ match }: QueryLimitSpec, tenancy: Tenancy, namespace: stri
     sources: matches(match.sources),
     routingGroups: matches(match.routingGroups),
     digests: match.digests ?? null,
+    sizes: match.estimate ?? null,
     isDecided: tenant === null ? null : (...query) => tenancy.deciderOf(...query).tenant === tenant,
   };
 }
@@ -159,8 +160,10 @@ function limitReferences(groups: readonly string[], served: ReadonlySet<string>)
 }
 
 /** Mistakes in the spec of a QueryLimit. */
-const limitProblems = specCheck(QueryLimitSpec, ({ match: { everyone: _everyone, digests: _digests, ...lists } }) =>
-  matchProblems('spec.match', lists),
+const limitProblems = specCheck(
+  QueryLimitSpec,
+  ({ match: { everyone: _everyone, digests: _digests, estimate: _estimate, ...lists } }) =>
+    matchProblems('spec.match', lists),
 );
 
 /** Findings about a QueryLimit in addition to the mistakes of its spec. */

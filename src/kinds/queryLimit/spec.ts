@@ -4,6 +4,7 @@ import { durationField } from '../../model/durationField.ts';
 import { GatewayClassName } from '../../model/gatewayClass.ts';
 import { MAX_QUEUED_QUERIES, MAX_RUNNING_QUERIES } from '../../model/limitBounds.ts';
 import type { Resource } from '../../model/resource.ts';
+import { sizeClassNames } from '../../model/sizeEstimates.ts';
 import {
   closedObject,
   literals,
@@ -44,11 +45,16 @@ export const Match = closedObject(
         },
       ),
     ),
+    estimate: Type.Optional(
+      Type.Array(literals([...sizeClassNames, 'Unknown'], 'A class of queries, or Unknown: no run is known.'), {
+        ...{ minItems: 1, maxItems: 4, description: 'Classes of expected size; the one of the query is among them.' },
+      }),
+    ),
   },
   'Queries that it is about: every field that is set must match.',
   [
-    '(has(self.everyone) && self.everyone) != (has(self.users) || has(self.userGroups) || has(self.sources) || has(self.routingGroups) || has(self.digests))',
-    'match must have everyone: true, or users, userGroups, sources, routingGroups or digests; write match: {everyone: true} for all queries',
+    '(has(self.everyone) && self.everyone) != (has(self.users) || has(self.userGroups) || has(self.sources) || has(self.routingGroups) || has(self.digests) || has(self.estimate))',
+    'match must have everyone: true, or users, userGroups, sources, routingGroups, digests or estimate; write match: {everyone: true} for all queries',
     ({ everyone = false, ...lists }) => (everyone === (Object.keys(lists).length === 0) ? null : ''),
   ],
 );

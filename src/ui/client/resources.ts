@@ -6,6 +6,7 @@ import { useLive } from './live.ts';
 import { SLOW_MS } from './queryClient.ts';
 import type {
   AuditPage,
+  Calibration,
   ClusterDetails,
   ClusterState,
   DeclaredGroups,
@@ -197,6 +198,12 @@ export function useEarlier<Page extends { readonly next: string | null }>(
 export function useDigests(parameters: URLSearchParams) {
   const path = `/api/digests?${parameters}`;
   return useQuery({ queryKey: [path], queryFn: getter<DigestList>(path), refetchInterval: MINUTE_MS });
+}
+
+/** Predicted and actual classes of queries. @param parameters of `GET /api/estimates` */
+export function useCalibration(parameters: URLSearchParams) {
+  const path = `/api/estimates?${parameters}`;
+  return useQuery({ queryKey: [path], queryFn: getter<Calibration>(path), refetchInterval: MINUTE_MS });
 }
 
 export function useDigest(digest: string, parameters: URLSearchParams) {

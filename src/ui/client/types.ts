@@ -14,6 +14,7 @@ import type * as selector from '../../model/selector.ts';
 export type { AuditedChange, AuditPage } from '../../api/audit.ts';
 export type { LoginMethod, LoginMethods, UiConfiguration, UsablePages, UserInfo } from '../../api/auth/loginRoutes.ts';
 export type * from '../../api/clusters.ts';
+export type { Calibration } from '../../api/estimates.ts';
 export type { GroupDetails, GroupState, LimitState } from '../../api/limits.ts';
 export type * from '../../api/responses/overview.ts';
 export type * from '../../api/responses/queries.ts';

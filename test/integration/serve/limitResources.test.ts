@@ -101,6 +101,7 @@ describe.each(['directory', 'database'] as const)('groups and limits by REST, so
       [{ ...limit, match: {} }, 'match'],
       [{ ...limit, match: { users: [{ type: 'RegularExpression', value: '(' }] } }, 'match.users[0].value'],
       [{ ...limit, match: { digests: ['SELECT 1'] } }, 'match.digests[0]'],
+      [{ ...limit, match: { estimate: ['unknown'] } }, 'match.estimate[0]'],
       [{ ...limit, gatewayClassName: 'blue' }, 'gatewayClassName'],
     ] as const) {
       expect(await call('PUT', path, body), field).toMatchObject({ status: 400, json: { error: { field } } });

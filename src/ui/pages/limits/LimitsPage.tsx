@@ -135,7 +135,9 @@ const limitColumns: readonly Column<LimitState>[] = [
   },
 ];
 
-const labels: Readonly<Record<string, string>> = { userGroups: 'groups of users', routingGroups: 'routing groups' };
+const labels: Readonly<Record<string, string>> = {
+  ...{ userGroups: 'groups of users', routingGroups: 'routing groups', estimate: 'expected size' },
+};
 
 /** A match in short: a name, its beginning with `…`, or an expression between slashes. */
 function matchText(match: StringMatch | string): string {

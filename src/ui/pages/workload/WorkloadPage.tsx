@@ -1,13 +1,15 @@
 import { Text } from '@mantine/core';
 import { useSearchParams } from 'react-router';
-import { useDigests } from '../../client/resources.ts';
+import { useCalibration, useDigests } from '../../client/resources.ts';
 import type { DigestFiguresResponse, DigestList } from '../../client/types.ts';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
 import { Faint, To } from '../../components/elements.tsx';
+import { PlainTable } from '../../components/facts.tsx';
 import { type FilterField, FilterForm, filterParameters, filtersOf } from '../../components/forms.tsx';
-import { Framed, PageFrame, RequestState } from '../../components/frame.tsx';
+import { Framed, PageFrame, Panel, RequestState } from '../../components/frame.tsx';
 import { formatElapsed } from '../../components/texts.ts';
 import { Time } from '../../components/time.tsx';
+import { useRole } from '../../session/session.ts';
 import classes from './workload.module.css';
 
 const orders = [
@@ -26,16 +28,29 @@ export const workloadFilters = [
   { name: 'routingGroup', label: 'Routing group' },
   { name: 'cluster', label: 'Backend' },
 ] as const satisfies readonly FilterField[];
+const borderFilters = [
+  { name: 'mediumFrom', label: 'Class M from (s)', kind: 'seconds' },
+  {
+    ...({ name: 'largeFrom', label: 'Class L from (s)', kind: 'seconds' } as const),
+    above: ['mediumFrom', 'Must be more than "Class M from".'],
+  },
+] as const satisfies readonly FilterField[];
 const listFilters = [{ name: 'top', label: 'Most', choices: orders }, ...workloadFilters] as const;
+const allFilters = [...listFilters, ...borderFilters] as const;
 
 /** Workload: the shapes of statements that ran, with their figures and those of the time before. */
 export default function WorkloadPage() {
   const [parameters, setParameters] = useSearchParams();
-  const filters = filtersOf<(typeof listFilters)[number]['name']>(listFilters, parameters);
-  const digests = useDigests(filterParameters(filters));
+  const filters = filtersOf<(typeof allFilters)[number]['name']>(allFilters, parameters);
+  const digests = useDigests(filterParameters(filtersOf(listFilters, parameters)));
+  const isAdmin = useRole('ADMIN');
   return (
     <PageFrame title="Workload">
-      <FilterForm fields={listFilters} filters={filters} onChange={(next) => setParameters(filterParameters(next))} />
+      <FilterForm
+        fields={isAdmin ? allFilters : listFilters}
+        filters={filters}
+        onChange={(next) => setParameters(filterParameters(next))}
+      />
       <RequestState query={digests} label="Loading the workload">
         {({ since, until, digests: rows }) => (
           <>
@@ -55,7 +70,44 @@ export default function WorkloadPage() {
           </>
         )}
       </RequestState>
+      {isAdmin && <SizeClasses filters={filters} />}
     </PageFrame>
+  );
+}
+
+const classNames = { S: 'S', M: 'M', L: 'L', unknown: 'Not known' } as const;
+
+/** Predicted and actual classes of queries, with the borders of the filters or of the configuration. */
+function SizeClasses({ filters }: { readonly filters: Readonly<Record<string, string>> }) {
+  const { since = '', until = '', mediumFrom = '', largeFrom = '' } = filters;
+  const calibration = useCalibration(filterParameters({ since, until, mediumFrom, largeFrom }));
+  return (
+    <Panel title="Expected sizes">
+      <RequestState query={calibration} label="Loading expected sizes">
+        {({ since: from, until: to, measure, counts, ...borders }) => (
+          <>
+            <Text size="sm">
+              Queries of all users from <Time at={from} /> to <Time at={to} />, at most 50,000, as the five days before
+              predict them and as they were. By {measure === 'cpu' ? 'processor time' : 'duration'}: M from{' '}
+              {formatElapsed(borders.mediumFrom)}, L from {formatElapsed(borders.largeFrom)}.
+            </Text>
+            <PlainTable
+              label="Expected sizes"
+              head={['Expected', 'Was S', 'Was M', 'Was L', 'As expected']}
+              numbersFrom={1}
+              hasRowHeads
+              rows={Object.entries(classNames).map(([name, text]) => {
+                const row = counts.filter(({ predicted }) => predicted === name);
+                const all = row.reduce((sum, { queries }) => sum + queries, 0);
+                const right = row.find(({ actual }) => actual === name)?.queries ?? 0;
+                const share = all === 0 || name === 'unknown' ? '–' : `${Math.round((100 * right) / all)} %`;
+                return { key: name, cells: [text, ...row.map(({ queries }) => queries.toLocaleString('en')), share] };
+              })}
+            />
+          </>
+        )}
+      </RequestState>
+    </Panel>
   );
 }
 

@@ -58,6 +58,16 @@ export const stateRows: Record<string, OperationRows> = {
       status: 400,
     })),
   },
+  'GET /api/estimates': {
+    success: [{ why: 'counts none', query: 'since=0&until=1&mediumFrom=2&largeFrom=3', status: 200, shows: {} }],
+    unknown: null,
+    conflict: null,
+    malformed: ['since=-1', 'since=5&until=5', 'mediumFrom=5&largeFrom=5'].map((query) => ({
+      why: query,
+      query,
+      status: 400,
+    })),
+  },
   'GET /api/digests/{digest}': {
     success: [{ why: 'has no queries', path: { digest: '0123456789abcdef' }, status: 404 }],
     unknown: [{ why: 'an unknown digest', path: { digest: 'fedcba9876543210' }, status: 404 }],
