@@ -36,7 +36,7 @@ export type Calibration = ResponseBody<typeof Calibration>;
 export function estimateRoutes(api: StoreContext, { sizeClasses }: RuleParts): void {
   const { clock, store } = api;
   const { measure, refreshInterval } = sizeClasses;
-  /** What was read lately, whatever the borders: reading takes up to seconds. */
+  /** Counts that were read lately, for any borders: reading takes up to seconds. */
   const calibrations = new LRUCache<string, Promise<readonly CalibrationCount[]>>({ max: 8, ttl: 60_000 });
   routes(api, 'queries')('GET', '/api/estimates', {
     summary: 'Compares predicted with actual classes of queries',

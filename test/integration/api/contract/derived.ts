@@ -111,6 +111,8 @@ const badParameters: Readonly<Record<string, string | null>> = {
   from: 'x',
   to: 'x',
   since: 'x',
+  mediumFrom: 'x',
+  largeFrom: 'x',
   until: 'x',
   top: 'text',
   digest: 'x',
