@@ -34,8 +34,12 @@ export const DEFAULT_QUEUE: QueuePolicy = {
   whenUnavailable: 'refuse',
 };
 
-/** Retries of a routing group's reads after their cluster is lost (docs/survival.md). */
+/** `InsufficientResources`: the cluster has too little memory for the query, or no workers. */
+export type RetryReason = 'ClusterLost' | 'InsufficientResources';
+
+/** Retries of a routing group's reads (docs/survival.md). */
 export interface SurvivalPolicy {
+  readonly reasons: readonly RetryReason[];
   readonly maxAttempts: number;
   /** Routing groups of the next attempts, in order; empty: the group itself. */
   readonly to: readonly string[];

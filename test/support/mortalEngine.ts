@@ -15,6 +15,8 @@ export interface MortalEngine {
   readonly cancelled: readonly string[];
   page: MortalPage;
   columns: readonly object[];
+  /** Name of the error of failed queries. */
+  errorName: string;
   /** Refuses connections from now on. */
   die(): Promise<void>;
   /** As a coordinator that was started again: it knows no query. */
@@ -34,6 +36,7 @@ export async function startMortalEngine(suffix: string, value: string): Promise<
     cancelled: [] as string[],
     page: 'queued' as MortalPage,
     columns: [{ name: 'a', type: 'varchar' }] as readonly object[],
+    errorName: 'CLUSTER_OUT_OF_MEMORY',
     die: () => Promise.resolve(),
     forget: (next: string) => {
       ending = next;
@@ -46,7 +49,16 @@ export async function startMortalEngine(suffix: string, value: string): Promise<
     if (page === 'rows') return { columns, data: [[value]] };
     if (page === 'segment')
       return { columns, data: { encoding: 'json', segments: [{ type: 'inline', data: 'W10=' }] } };
-    return page === 'failed' ? { error: { message: 'wrong', errorCode: 1, errorName: 'WRONG' } } : {};
+    return page === 'failed'
+      ? {
+          error: {
+            message: 'too large',
+            errorCode: 131076,
+            errorName: engine.errorName,
+            errorType: 'INSUFFICIENT_RESOURCES',
+          },
+        }
+      : {};
   };
   const respond = (request: IncomingMessage, response: ServerResponse, body: string) => {
     response.setHeader('content-type', 'application/json');

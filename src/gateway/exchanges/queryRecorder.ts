@@ -535,11 +535,14 @@ export interface Submission {
   readonly survival?: SurvivalRecord;
 }
 
-/** An attempt of a query that its cluster lost. */
+/** An attempt of a query that its cluster lost or could not finish. */
 export interface LostAttempt {
   readonly queryId: string;
   readonly cluster: string;
+  /** Text for users. */
   readonly reason: string;
+  /** Error page of its cluster; left out if that was lost, or the page is long. */
+  readonly page?: string | undefined;
 }
 
 /** State of a query that may run again (docs/survival.md). */

@@ -545,7 +545,7 @@ export class DurableQueue {
       const event = engineId === null ? 'fail' : isMarkedResponse ? 'accept' : 'respond';
       const error = engineId === null && stored.survival !== undefined ? firstError(stored.survival) : null;
       const own = outcomeForClient(id, outcome);
-      await this.#end(query, event, error === null ? own : { kind: 'refusal', refusal: error }, engineId);
+      await this.#end(query, event, error ?? own, engineId);
       const target = outcome.kind === 'answer' ? nextTargetOf({ ...outcome.response, kind: 'answer' }) : null;
       if (!query.isCancelled || target === null || engineId === null) return;
       const nowhere = new CapturedResponse().asResponse;

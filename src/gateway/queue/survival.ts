@@ -3,7 +3,7 @@ import { inTime } from '../../model/timeLimit.ts';
 import type { SurvivalPolicy } from '../../routing/admissionPolicy.ts';
 import { routable } from '../../routing/clusterChooser.ts';
 import type { GroupDecision } from '../../routing/groupRouter.ts';
-import { type Refusal, refusalError } from '../../routing/refusal.ts';
+import { refusalError } from '../../routing/refusal.ts';
 import { isQueuedId } from '../../routing/statementProtocol.ts';
 import { isRead } from '../../sql/analyzeSql.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
@@ -11,10 +11,11 @@ import type { QueuedQueryRow } from '../../store/store.ts';
 import type { DataPlaneParts, QueueOptions } from '../dataPlane.ts';
 import type { BufferedResponse } from '../exchanges/exchange.ts';
 import type { LostAttempt, Submission, SurvivalRecord } from '../exchanges/queryRecorder.ts';
-import { ownerGone } from '../exchanges/responses.ts';
+import { ownerGone, undecidedQuery } from '../exchanges/responses.ts';
+import type { PageError } from '../outcomes/finalPage.ts';
 import type { ProxiedRequest, SurvivalMark } from '../proxiedRequest.ts';
 import type { DurableQueue } from './durableQueue.ts';
-import { encodeSubmission, isStorable } from './storedSubmission.ts';
+import { encodeSubmission, isStorable, type StoredOutcome } from './storedSubmission.ts';
 
 /** Query parameter of the URIs of a query without rows: id, slug, and digest of the columns that its client has. */
 const MARK = 'eg_survival=';
@@ -29,6 +30,17 @@ const STORE_TIMEOUT_MS = 5_000;
 /** Maximum wait of a request for the next attempt. */
 const POLL_MS = 1_000;
 const DIGEST_DIGITS = 16;
+const JSON_HEADERS = ['content-type', 'application/json'];
+/** Maximum size of an error page that is stored for the client. */
+const MAX_STORED_PAGE = 65_536;
+const MAX_REASON_LENGTH = 512;
+
+/** Errors of a cluster that has too little memory or disk for a query, or no workers. Limits of time, CPU and scans are none. */
+const insufficientResources: ReadonlySet<string> = new Set([
+  ...['EXCEEDED_LOCAL_MEMORY_LIMIT', 'EXCEEDED_GLOBAL_MEMORY_LIMIT', 'CLUSTER_OUT_OF_MEMORY', 'EXCEEDED_SPILL_LIMIT'],
+  ...['EXCEEDED_TASK_DESCRIPTOR_STORAGE_CAPACITY', 'NO_NODES_AVAILABLE'],
+]);
+
 /** Code of the warning in the protocol. */
 const RETRIED = { code: 1, name: 'QUERY_RETRIED' };
 
@@ -38,6 +50,8 @@ interface Page {
   readonly nextUri: string | null;
   /** Digest of names and types; null without columns. */
   readonly columns: string | null;
+  /** Null if it has no error, or one that another cluster would not avoid. */
+  readonly failure: FailedPage | null;
 }
 
 /** True if the body of a cluster's response has the mark. */
@@ -45,9 +59,27 @@ export function isMarked(body: Buffer): boolean {
   return body.includes(MARK, 0, 'latin1');
 }
 
-/** The error of a query that cannot continue: the first one. */
-export function firstError({ lost: [first] }: SurvivalRecord): Refusal | null {
-  return first === undefined ? null : ownerGone(first.queryId, first.cluster, first.reason);
+/** The response for the client of a query that cannot continue: the first error; null before a retry. */
+export function firstError({ lost: [first] }: SurvivalRecord): StoredOutcome | null {
+  if (first === undefined) return null;
+  const { queryId, cluster, reason, page } = first;
+  if (page === undefined) return { kind: 'refusal', refusal: ownerGone(queryId, cluster, reason) };
+  return { kind: 'answer', status: 200, headers: JSON_HEADERS, body: Buffer.from(page, 'latin1') };
+}
+
+/** An attempt that its cluster could not finish. */
+export interface UnfinishedAttempt {
+  readonly error: PageError;
+  /** Cancels it before the next one. Never rejects. */
+  end(): Promise<void>;
+}
+
+/** A page with an error of a cluster that has too few resources for the query. */
+export interface FailedPage {
+  readonly reason: string;
+  readonly error: PageError;
+  /** The page in latin1; undefined if it is too long to be stored. */
+  readonly text: string | undefined;
 }
 
 /**
@@ -123,9 +155,12 @@ export class Survival {
   /**
    * Reads a page for the client of a marked request.
    * @returns the page with the mark; null if the client gets it as it is, with rows or the end; `partial` if more of it
-   * is needed; `different` if its columns are not those that the client has
+   * is needed; `different` if its columns are not those that the client has; its error if another cluster may do better
    */
-  page({ id, columns }: SurvivalMark, response: Readonly<BufferedResponse>): Buffer | null | 'partial' | 'different' {
+  page(
+    { id, columns }: SurvivalMark,
+    response: Readonly<BufferedResponse>,
+  ): Buffer | null | 'partial' | 'different' | FailedPage {
     const text = textOf(response);
     const isLong = response.size >= MAX_PAGE_BYTES;
     if (!response.isWhole && !isLong && !text.includes(DATA)) return 'partial';
@@ -134,15 +169,22 @@ export class Survival {
     if (page !== null && page.nextUri !== null) {
       return this.#marked(text, page.nextUri, { id, columns: columns ?? page.columns });
     }
-    this.#queue.noteRunning(id, true);
+    if (page !== null && page.failure !== null) return page.failure;
+    this.settle(id);
     return null;
   }
 
+  /** Notes that a query cannot continue elsewhere any more. */
+  settle(id: string): void {
+    this.#queue.noteRunning(id, true);
+  }
+
   /**
-   * Queues the next attempt of a query that its cluster lost, unless another replica has.
+   * Queues the next attempt of a query that its cluster lost or could not finish, unless another replica has.
+   * @param failure null if the cluster is lost
    * @returns false if the client gets the error instead. Rejects without the database
    */
-  async retry({ id, columns }: SurvivalMark, lost: LostAttempt): Promise<boolean> {
+  async retry({ id, columns }: SurvivalMark, lost: LostAttempt, failure: UnfinishedAttempt | null): Promise<boolean> {
     const { repository } = this.#options;
     for (let tries = 0; tries < MAX_TRIES; tries++) {
       const row = await inTime(repository.get(id), STORE_TIMEOUT_MS);
@@ -150,7 +192,7 @@ export class Survival {
       const isSame = row.engineId === lost.queryId;
       if (!isSame) return true;
       if (row.state !== 'running') return false;
-      const applied = await this.#retryRow(row, columns, lost);
+      const applied = await this.#retryRow(row, columns, lost, failure);
       if (applied !== 'changed') return applied === 'retried';
     }
     return false;
@@ -162,9 +204,17 @@ export class Survival {
   }
 
   /** The first error of a query. Rejects without the database. */
-  async firstErrorOf({ id }: SurvivalMark): Promise<Refusal | null> {
+  async firstErrorOf({ id }: SurvivalMark): Promise<StoredOutcome | null> {
     const stored = await inTime(this.#queue.stored(id), STORE_TIMEOUT_MS);
     return stored?.survival === undefined ? null : firstError(stored.survival);
+  }
+
+  /** Responds with the first error of a query. @param first null if it is not known now: the client asks again */
+  respondFirstError(proxied: ProxiedRequest, engineId: string, first: StoredOutcome | null): void {
+    const { responses } = this.#parts;
+    if (first === null) responses.reject(proxied, undecidedQuery(engineId));
+    else if (first.kind === 'refusal') responses.reject(proxied, first.refusal);
+    else responses.send(proxied, first.status, first.headers, first.body.toString());
   }
 
   /**
@@ -190,6 +240,7 @@ export class Survival {
     { id, replica: holder }: QueuedQueryRow,
     columns: string | null,
     lost: LostAttempt,
+    failure: UnfinishedAttempt | null,
   ): Promise<'retried' | 'changed' | 'rejected'> {
     const { repository, key, replica } = this.#options;
     const { logger, runningQueries, outcomes } = this.#parts;
@@ -197,20 +248,22 @@ export class Survival {
     const stored = await inTime(this.#queue.stored(id), STORE_TIMEOUT_MS);
     const record = stored?.survival;
     const policy = record === undefined ? null : this.#policyOf(record.group);
-    if (stored === null || record === undefined || policy === null) return 'rejected';
+    const isReason = policy?.reasons.includes(failure === null ? 'ClusterLost' : 'InsufficientResources') === true;
+    if (stored === null || record === undefined || policy === null || !isReason) return 'rejected';
     const next = { ...record, columns: columns ?? record.columns, lost: [...record.lost, lost] };
     const decision = this.#nextDecision(stored.decision, policy.to, next);
     if (next.lost.length >= policy.maxAttempts || decision === null) return 'rejected';
     const request = key.seal('request', id, encodeSubmission({ ...stored, decision, survival: next }));
+    await failure?.end();
     const { group } = decision;
     const counted = { countedFor: record.group, perMinute: policy.retriesPerMinute };
     const change = { replica, retry: { lostId: queryId, request, group, ...counted } };
     const applied = await inTime(repository.apply('retry', id, holder, change), STORE_TIMEOUT_MS);
     if (applied === null) return 'changed';
     runningQueries.noteEnd(queryId, cluster);
-    const error = refusalError('owner_gone');
+    const error = failure?.error ?? refusalError('owner_gone');
     if (error !== null) outcomes.retry(queryId, cluster, { ...error, message: `${reason}; continued as ${id}` });
-    logger.info({ queryId, queuedAs: id, cluster, reason, group }, 'lost query continues on another cluster');
+    logger.info({ queryId, queuedAs: id, cluster, reason, group }, 'query continues on another cluster');
     return 'retried';
   }
 
@@ -247,7 +300,7 @@ function textOf({ chunks }: Readonly<BufferedResponse>): string {
 function withWarning(text: string, { lost }: SurvivalRecord): string {
   const last = lost.at(-1);
   if (last === undefined) return text;
-  const message = `Query ${last.queryId} was lost with cluster ${last.cluster} (${last.reason}) and was sent again.`;
+  const message = `Query ${last.queryId} ended with cluster ${last.cluster} (${last.reason}) and was sent again.`;
   const warning = Buffer.from(JSON.stringify({ warningCode: RETRIED, message })).toString('latin1');
   return text.replace(
     /"warnings"\s*:\s*\[\s*(\]?)/,
@@ -268,10 +321,25 @@ function readPage(text: string): Page | null {
     const head = JSON.parse(hasRows ? `${text.slice(0, at)}}` : text) as Readonly<Record<string, unknown>>;
     const { nextUri, columns, error } = head;
     const continues = typeof nextUri === 'string' && !hasRows && error === undefined;
-    return { nextUri: continues ? nextUri : null, columns: Array.isArray(columns) ? digestOf(columns) : null };
+    const failure = hasRows ? null : failureOf(error, text);
+    return { nextUri: continues ? nextUri : null, columns: Array.isArray(columns) ? digestOf(columns) : null, failure };
   } catch {
     return null;
   }
+}
+
+/** @param error of a page; null if another cluster would not do better */
+function failureOf(error: unknown, page: string): FailedPage | null {
+  const { errorName: name, errorType, errorCode, message } = (error ?? {}) as Readonly<Record<string, unknown>>;
+  if (typeof name !== 'string' || !insufficientResources.has(name)) return null;
+  const reason = Buffer.from(`${name}: ${String(message)}`.slice(0, MAX_REASON_LENGTH), 'latin1').toString();
+  const type = typeof errorType === 'string' ? errorType : null;
+  const code = typeof errorCode === 'number' ? errorCode : null;
+  return {
+    reason,
+    error: { name, type, code, message: reason },
+    text: page.length > MAX_STORED_PAGE ? undefined : page,
+  };
 }
 
 function digestOf(columns: readonly { readonly name?: unknown; readonly type?: unknown }[]): string {

@@ -30,6 +30,7 @@ import {
   requestTo,
   type SurvivalMark,
 } from '../proxiedRequest.ts';
+import type { FailedPage } from '../queue/survival.ts';
 import { isOwnFault, isReset, type Upstream } from '../upstreams/upstreams.ts';
 import { isAuthenticated } from '../user/clientCertificates.ts';
 
@@ -432,6 +433,7 @@ export class OtherExchange extends ForwardExchange {
 
 /** Delay of a repeated request about a query that can continue elsewhere. */
 const REPEAT_MS = 500;
+const CANCEL_TIMEOUT_MS = 5_000;
 
 /** A request about a query: it goes to the owner, and to another one where there is one that the first does not know of. */
 export class FollowUpExchange extends ForwardExchange {
@@ -444,6 +446,8 @@ export class FollowUpExchange extends ForwardExchange {
   #beginning: Promise<void> | null = null;
   /** Time of the first failure of a request that is repeated, as its query may continue elsewhere. */
   #failingSince: number | null = null;
+  /** Reads a page once it is certain that the client gets it. */
+  #pageWatch: ResponseWatch | null = null;
 
   constructor(parts: ExchangeParts, proxied: ProxiedRequest, queryId: string, owner: QueryOwner) {
     super(parts, proxied, null);
@@ -470,7 +474,12 @@ export class FollowUpExchange extends ForwardExchange {
       if (this.#source === 'moved' && status === 200) void stickiness.claims.learn(this.#queryId, this.#owner);
     }
     const isMarked = this.proxied.survival !== undefined && this.#mark !== null;
-    if (status === 200 && isMarked && headers['content-encoding'] === undefined) return true;
+    if (status === 200 && isMarked && headers['content-encoding'] === undefined) {
+      // A page with an error that is retried is not the end of the query.
+      this.#pageWatch = this.watch;
+      this.watch = null;
+      return true;
+    }
     if (status === 200 && statementPath) {
       let isOfTransaction = false;
       for (const key of transactions.responseKeys) isOfTransaction ||= headers[key] !== undefined;
@@ -495,8 +504,21 @@ export class FollowUpExchange extends ForwardExchange {
     if (page === 'different') {
       this.pauseResponse();
       void this.#rejectAttempt(mark);
-      return;
+    } else if (page === null || Buffer.isBuffer(page)) this.#respondPage(buffered, page);
+    else {
+      void this.#continued(page.reason, page).then((isRetried) => {
+        if (isRetried) return;
+        this.parts.survival?.settle(mark.id);
+        this.#respondPage(buffered, null);
+      });
     }
+  }
+
+  /** @param page in place of the body; null: the client gets the body */
+  #respondPage(buffered: BufferedResponse, page: Buffer | null): void {
+    const watch = this.#pageWatch;
+    watch?.readAll(buffered);
+    if (!buffered.isWhole) this.watch = watch;
     if (page !== null) this.replaceBody(buffered, page);
     this.release();
   }
@@ -509,17 +531,22 @@ export class FollowUpExchange extends ForwardExchange {
     await survival?.cancel(mark, this.#queryId);
     if (!this.isAwaited) return;
     this.discard();
-    this.reject(first ?? undecidedQuery(this.#queryId));
+    survival?.respondFirstError(this.proxied, this.#queryId, first ?? null);
   }
 
-  /** Queues the next attempt of a query that its cluster lost. @returns false if its client gets the error */
-  async #continued(reason: string): Promise<boolean> {
+  /**
+   * Queues the next attempt of a query that its cluster lost or could not finish.
+   * @param failure null if the cluster is lost
+   * @returns false if its client gets the error
+   */
+  async #continued(reason: string, failure: FailedPage | null = null): Promise<boolean> {
     const mark = this.#mark;
     const { survival, logger } = this.parts;
     if (mark === null || survival === null) return false;
-    const lost = { queryId: this.#queryId, cluster: this.#owner.cluster, reason };
+    const lost = { queryId: this.#queryId, cluster: this.#owner.cluster, reason, page: failure?.text };
     try {
-      if (!(await survival.retry(mark, lost))) return false;
+      const failed = failure === null ? null : { error: failure.error, end: () => this.#endAttempt() };
+      if (!(await survival.retry(mark, lost, failed))) return false;
       if (this.isAwaited) {
         this.discard();
         survival.poll(this.proxied, mark);
@@ -532,6 +559,12 @@ export class FollowUpExchange extends ForwardExchange {
       }
     }
     return true;
+  }
+
+  /** Cancels the failed attempt at its cluster before the next one is sent. Never rejects. */
+  async #endAttempt(): Promise<void> {
+    const { target, headers } = this.outgoingNow();
+    await this.upstream?.ask('DELETE', target, headers, CANCEL_TIMEOUT_MS).catch(() => undefined);
   }
 
   /** True if a failed request is repeated a little later, as its query may continue: on this cluster, or on another one. */

@@ -371,8 +371,10 @@ export class SubmissionExchange extends Exchange {
     this.#decision = began === null ? decision : ofTransaction(decision, began);
     this.#bound = began ?? about?.cluster ?? null;
     const lost = submission.survival?.lost ?? [];
-    if (lost.length > 0)
-      this.#exclude(lost.map(({ queryId, cluster, reason }) => ({ cluster, error: `${reason}; lost ${queryId}` })));
+    if (lost.length > 0) {
+      this.#attempts = lost.map(({ queryId, cluster, reason }) => ({ cluster, error: `${reason}; lost ${queryId}` }));
+      this.#excluded = new Map(lost.map(({ cluster, reason }) => [cluster, reason]));
+    }
     const content = body.complete ? body.bytes : this.relay(body.bytes);
     this.#outgoing = outgoingRequest(parts, proxied, decision, content);
   }
@@ -456,13 +458,8 @@ export class SubmissionExchange extends Exchange {
     }
     this.parts.metrics.retry(cluster);
     if (this.#bound !== null) this.#hasRepeated = true;
-    else this.#exclude(this.#attempts);
+    else this.#excluded = new Map(this.#attempts.map((attempt) => [attempt.cluster, attempt.error]));
     this.start();
-  }
-
-  #exclude(attempts: FailedAttempt[]): void {
-    this.#attempts = attempts;
-    this.#excluded = new Map(attempts.map(({ cluster, error }) => [cluster, error]));
   }
 
   /** True if nothing can run twice (docs/protocol.md#safe-retry). */
@@ -562,7 +559,7 @@ export class SubmissionExchange extends Exchange {
     const error = submission.survival === undefined ? null : firstError(submission.survival);
     if (page === 'different') {
       this.discard();
-      if (error !== null) this.reject(error);
+      if (error !== null) this.reject(toRefusal('owner_gone', `The columns of query ${queryId} are others.`));
       return false;
     }
     if (page !== null) this.replaceBody(reply, page);

@@ -138,6 +138,7 @@ function groupPolicy(name: string, spec: RoutingGroupSpec): GroupPolicy {
         ? null
         : {
             maxAttempts: survival.maxAttempts ?? 2,
+            reasons: survival.reasons,
             to: survival.to ?? [],
             exceptRules: survival.exceptRules ?? [],
             retriesPerMinute: survival.retryBudget ?? 60,

@@ -96,10 +96,12 @@ export const Queue = closedObject(
 /** `spec.survival`: which queries continue on another cluster. */
 const Survival = closedObject(
   {
-    reasons: Type.Array(literals(['ClusterLost'], 'Reason of a retry.'), {
+    reasons: Type.Array(literals(['ClusterLost', 'InsufficientResources'], 'Reason of a retry.'), {
       minItems: 1,
-      maxItems: 1,
-      description: 'Reasons of retries. ClusterLost: the coordinator rejects connections for 10 s, or was restarted.',
+      maxItems: 2,
+      ...cel(withoutDuplicates('survival.reasons must not name a reason twice; remove one of them')),
+      description:
+        'Reasons of retries. ClusterLost: the coordinator rejects connections for 10 s, or was restarted. InsufficientResources: the query failed, as its cluster has too little memory or no workers.',
     }),
     maxAttempts: optionalInteger(2, 5, 'Clusters that a query is sent to at most, the first one included.', {
       default: 2,

@@ -39,7 +39,13 @@ const analyzer: RequestAnalyzer = {
 };
 
 let replicas = 0;
-const survives: SurvivalPolicy = { maxAttempts: 2, to: [], exceptRules: [], retriesPerMinute: 60 };
+const survives: SurvivalPolicy = {
+  reasons: ['ClusterLost'],
+  maxAttempts: 2,
+  to: [],
+  exceptRules: [],
+  retriesPerMinute: 60,
+};
 
 /** Replicas of a gateway whose group `adhoc` survives its clusters; new queries go to `a` until `b` is healthy too. */
 async function replicasWith(
@@ -109,7 +115,7 @@ describe('a read of a group with survival', () => {
     expect(rows).toEqual([['of b']]);
     expect(page.error).toBeUndefined();
     expect(page.id).toMatch(/_bbbbb$/);
-    expect(warnings).toEqual([expect.stringContaining(`${first.id} was lost with cluster a`)]);
+    expect(warnings).toEqual([expect.stringContaining(`${first.id} ended with cluster a`)]);
     const [row] = await store.database.knex('eg_queued_queries').select('id', 'engine_id');
     expect(row.engine_id).toBe(page.id);
     expect(retried).toEqual([[first.id, 'a', expect.objectContaining({ message: expect.stringContaining(row.id) })]]);
@@ -208,6 +214,67 @@ describe('a read of a group with survival', () => {
     await expect.poll(() => engines[1].cancelled).toHaveLength(1);
     expect(page.error).toBeUndefined();
     await expect.poll(states).toEqual([]);
+  });
+});
+
+describe('a read that is too large for its cluster', () => {
+  const reasons = ['InsufficientResources'] as const;
+  const failAtA = async (policy: Partial<SurvivalPolicy>, errorName = 'CLUSTER_OUT_OF_MEMORY') => {
+    const retried: unknown[] = [];
+    const ended: unknown[] = [];
+    const outcomes = {
+      ...unwatchedOutcomes,
+      retry: (...call: unknown[]) => void retried.push(call),
+      end: (...call: unknown[]) => void ended.push(call[0]),
+    };
+    const gateways = await replicasWith(1, policy, { outcomes });
+    const first = await submit(gateways[0]!.url, 'SELECT 1');
+    engines[0].page = 'failed';
+    engines[0].errorName = errorName;
+    gateways[0]!.setHealthy('b');
+    return { ...(await finish(first, gateways)), first, retried, ended };
+  };
+
+  test('is cancelled, and continues on another cluster', async () => {
+    engines[1].page = 'rows';
+    const { rows, warnings, first, retried, ended, page } = await failAtA({ reasons });
+    expect(rows).toEqual([['of b']]);
+    expect(warnings).toEqual([expect.stringContaining('CLUSTER_OUT_OF_MEMORY: too large')]);
+    expect(engines[0].cancelled).toEqual([first.id]);
+    expect(retried).toEqual([[first.id, 'a', expect.objectContaining({ name: 'CLUSTER_OUT_OF_MEMORY' })]]);
+    expect(ended).toEqual([page.id]);
+  });
+
+  test('gets the error of its cluster if no other one can take it', async () => {
+    const { page, first, ended } = await failAtA({ reasons, to: ['other'] });
+    expect(page.error).toMatchObject({ errorName: 'CLUSTER_OUT_OF_MEMORY', message: 'too large' });
+    expect(engines[0].cancelled).toEqual([]);
+    expect(ended).toEqual([first.id]);
+    await expect.poll(states).toEqual([{ state: 'submitted', request: null }]);
+  });
+
+  test.each([
+    ['of a group that retries lost queries only', { reasons: ['ClusterLost'] }, 'CLUSTER_OUT_OF_MEMORY'],
+    ['with an error of time', { reasons }, 'EXCEEDED_TIME_LIMIT'],
+    ['with an error of its user', { reasons }, 'DIVISION_BY_ZERO'],
+  ] as const)('does not continue %s', async (_what, policy, errorName) => {
+    const { page } = await failAtA(policy, errorName);
+    expect(page.error).toMatchObject({ errorName, message: 'too large' });
+    expect(engines[1].texts).toEqual([]);
+  });
+
+  test('gets the first error if the other cluster has other columns', async () => {
+    engines[1].columns = [{ name: 'b', type: 'varchar' }];
+    const gateways = await replicasWith(1, { reasons });
+    engines[0].page = 'columns';
+    const first = await submit(gateways[0]!.url, 'SELECT 1');
+    const second = await follow(first.nextUri ?? '');
+    engines[0].page = 'failed';
+    engines[1].page = 'rows';
+    gateways[0]!.setHealthy('b');
+    const { page, rows } = await finish(second, gateways);
+    expect(rows).toEqual([]);
+    expect(page).toMatchObject({ id: first.id, error: { errorName: 'CLUSTER_OUT_OF_MEMORY', message: 'too large' } });
   });
 });
 

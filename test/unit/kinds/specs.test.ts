@@ -57,7 +57,7 @@ const specs: Readonly<Record<string, readonly Row[]>> = {
     [{ strategy: { type: 'LeastLoaded' }, fallbacks: ['a', 'b'] }, null],
     [{ survival: { reasons: ['ClusterLost'], maxAttempts: 3, to: ['a'], exceptRules: ['r'], retryBudget: 10 } }, null],
     [{ survival: { reasons: [] } }, 'spec.survival.reasons must have at least 1'],
-    [{ survival: { reasons: ['Timeout'] } }, 'spec.survival.reasons[0] must be "ClusterLost"'],
+    [{ survival: { reasons: ['Timeout'] } }, 'spec.survival.reasons[0] must be'],
     [{ survival: { reasons: ['ClusterLost'], maxAttempts: 1 } }, 'spec.survival.maxAttempts must be'],
     [{ survival: { reasons: ['ClusterLost'], to: ['a', 'a'] } }, 'spec.survival.to must not name a group twice'],
     [{ strategy: affinity({ type: 'Header', name: 'X-Team' }) }, null],
