@@ -99,6 +99,41 @@ export function decideAcquisitions(
   });
 }
 
+/** Counters of which an acquisition has the first that all have capacity: its slots by cluster, then its place in the queue. */
+export function optionsOf({ demands, clusters, place, mode }: Acquisition): readonly (readonly Demand[])[] {
+  if (mode === 'blocked') return place === null ? [] : [place];
+  const slots = clusters.length === 0 ? [demands] : clusters.map((one) => (one === null ? demands : [...demands, one]));
+  return place === null ? slots : [...slots, place];
+}
+
+/** True if `optionsOf` and `decisionOf` are enough: it needs no tokens, and counts nothing regardless of limits but its demands. */
+export function isPlain({ demands, clusters, observed, mode }: Acquisition): boolean {
+  const isForced = mode === 'forced' && clusters.length > 0;
+  return !isForced && observed.length === 0 && demands.every(({ rate }) => rate == null);
+}
+
+/**
+ * The decision of a plain acquisition that has one of its options, or none (-1).
+ * @param counters afterwards
+ */
+export function decisionOf(
+  acquisition: Acquisition,
+  chosen: number,
+  counters: ReadonlyMap<string, LimitCounter>,
+): Decision {
+  const { demands, clusters, place } = acquisition;
+  const options = optionsOf(acquisition);
+  const isFull = ({ key, limit, amount = 1 }: Demand) => (counters.get(key)?.inUse ?? 0) + amount > limit;
+  const isWaiting = chosen >= 0 && options[chosen] === place;
+  const taken = options[chosen] ?? [];
+  const decision = { taken, cluster: null, full: [], fullPlace: null, exceeded: [] };
+  if (chosen >= 0 && !isWaiting) return { ...decision, kind: 'acquired', cluster: clusters[chosen] ?? null };
+  const areClustersFull = clusters.every((one) => one !== null && isFull(one));
+  const full = [...demands.filter(isFull), ...(areClustersFull ? clusters : [])].flatMap((one) => one?.key ?? []);
+  if (isWaiting) return { ...decision, full, kind: 'waiting' };
+  return { ...decision, full, kind: 'full', fullPlace: place?.find(isFull)?.key ?? null };
+}
+
 /** Fills a bucket for the time since the last call. A new one is full. */
 function refill(counter: LimitCounter, { queries, periodMs, burst }: RateLimit, now: number): void {
   const most = burst * TOKEN;

@@ -4,7 +4,15 @@ import type { Clock } from '../model/clock.ts';
 import { within } from '../model/timeLimit.ts';
 import { type LimitCounterRepository, noChanges } from '../store/limitCounterRepository.ts';
 import type { LimitCounter, NewSlot } from '../store/store.ts';
-import { type Acquisition, type Decision, type Demand, decideAcquisitions } from './acquisitions.ts';
+import {
+  type Acquisition,
+  type Decision,
+  type Demand,
+  decideAcquisitions,
+  decisionOf,
+  isPlain,
+  optionsOf,
+} from './acquisitions.ts';
 
 /** Result of an acquisition; `unavailable`: the database is, and the configuration admits nothing then. */
 export type Acquired =
@@ -392,22 +400,24 @@ export class LimitCounters {
 
   /** Uses the slot that is kept for the next query with these counters. @returns null without such a slot */
   #takeSpare(acquisition: Acquisition): Acquired | null {
-    const [decision] = this.#spares.size === 0 ? [] : this.#foreseeAll([{ acquisition, resolve: null, slot: null }]);
+    const isUsual = this.#spares.size > 0 && acquisition.mode === 'normal' && isPlain(acquisition);
+    const [decision] = isUsual ? this.foresee([acquisition]) : [];
     const key = decision === undefined ? '' : keysText(decision);
     const slot = this.#spares.get(key)?.slot ?? null;
-    if (decision === undefined || slot === null) return null;
+    if (decision?.kind !== 'acquired' || slot === null) return null;
     this.#spares.set(key, { slot: null, since: this.#clock.monotonic() });
     return { ...decision, slot };
   }
 
   /** One more slot for counters of which two queries follow each other, while all of their limits have much capacity. */
-  #newSpares(decisions: readonly Decision[]): readonly Slot[] {
+  #newSpares(acquisitions: readonly Acquisition[]): readonly Slot[] {
     const now = this.#clock.monotonic();
     const spares: Slot[] = [];
-    for (const [key, { taken }] of new Map(decisions.map((decision) => [keysText(decision), decision]))) {
-      if (taken.length === 0) continue;
+    const decisions = this.foresee(acquisitions.filter(({ mode }) => mode === 'normal'));
+    for (const [key, { kind, taken }] of new Map(decisions.map((decision) => [keysText(decision), decision]))) {
+      if (kind !== 'acquired' || taken.length === 0) continue;
       const last = this.#spares.get(key);
-      const isAmple = taken.every(({ key, limit }) => 2 * (this.use(key) + 2 * decisions.length) <= limit);
+      const isAmple = taken.every(({ key, limit }) => 2 * this.use(key) < limit);
       if (last?.slot === null && isAmple) spares.push(new Slot(this, taken, now));
       else if (last === undefined && this.#spares.size < MAX_SPARES) this.#spares.set(key, { slot: null, since: now });
     }
@@ -481,7 +491,7 @@ export class LimitCounters {
     }
   }
 
-  /** One statement on PostgreSQL, and a transaction for submissions that may have to wait. */
+  /** One statement on PostgreSQL, and a transaction for submissions that need tokens or are observed. */
   async #write({ pending, bindings, transactions, ends, released }: Work): Promise<void> {
     const over = new Set([...ends.values()].map(({ slot }) => slot));
     let bound = [...bindings].flatMap((slot) =>
@@ -495,14 +505,16 @@ export class LimitCounters {
       bound = [];
     }
     for (const [queryId, transactionId] of transactions) await this.#repository.attach(queryId, transactionId);
-    const foreseen = this.#foreseeAll(pending);
-    const slots = foreseen.map(({ taken }) =>
-      taken.length === 0 ? null : new Slot(this, taken, this.#clock.monotonic()),
-    );
-    const spares = this.#newSpares(foreseen);
-    const isIdle = bound.length + ends.size + released.size + slots.length === 0;
-    let rest = pending;
-    if (!isIdle) {
+    const asked = pending.every(({ acquisition }) => isPlain(acquisition)) ? pending : [];
+    const spares = this.#newSpares(asked.map(({ acquisition }) => acquisition));
+    if (bound.length + ends.size + released.size + asked.length > 0) {
+      const slotIds = asked.map(({ slot }) => slot?.slotId ?? randomUUID());
+      const asks = asked.map(({ acquisition }, index) => ({
+        slotId: slotIds[index] ?? '',
+        options: optionsOf(acquisition).map((parts) =>
+          acquisition.mode === 'forced' ? parts.map((part) => ({ ...part, limit: null })) : parts,
+        ),
+      }));
       const changed = await this.#repository.changeAtOnce(this.#replica, {
         bindings: bound,
         released: [...released].map(({ slotId }) => slotId),
@@ -511,39 +523,27 @@ export class LimitCounters {
           endsTransaction,
           slotId: slot?.slotId ?? null,
         })),
-        slots: [...slots, ...spares].flatMap((slot) =>
-          slot === null ? [] : [{ slotId: slot.slotId, parts: slot.taken }],
-        ),
+        asks: [...asks, ...spares.map(({ slotId, taken }) => ({ slotId, options: [taken.map(halved)] }))],
       });
       this.#learnAll(changed.counters);
       this.#noteUnbound(bindings, changed.unbound);
       this.#retry([...ends].filter(([queryId]) => changed.unknown.has(queryId)));
-      if (slots.length > 0) {
-        const decisions = changed.isAcquired ? foreseen : this.#foreseeAll(pending, false);
-        rest = decisions.length === 0 ? pending : [];
-        for (const [index, decision] of decisions.entries())
-          this.#settle(pending[index] as Pending, decision, changed.isAcquired ? (slots[index] ?? null) : null);
+      for (const [index, each] of asked.entries()) {
+        const decision = decisionOf(each.acquisition, changed.chosen[index] ?? -1, changed.counters);
+        const slot = decision.taken.length === 0 ? null : (each.slot ?? this.#newSlot(decision, slotIds[index] ?? ''));
+        this.#settle(each, decision, slot);
       }
-      if (changed.isAcquired) for (const slot of spares) this.#keepSpare(slot);
+      for (const [index, slot] of spares.entries())
+        if (changed.chosen[asked.length + index] === 0) this.#keepSpare(slot);
       this.#onChange(changed.removed > 0);
     }
-    if (rest.length > 0) await this.#decide(rest);
+    if (asked.length < pending.length) await this.#decide(pending);
   }
 
-  /**
-   * Decisions by what is known, if they need no places in the queue, tokens or counts in any case; else none.
-   * @param areAcquired false: only if none of them has its slots
-   */
-  #foreseeAll(pending: readonly Pending[], areAcquired = true): readonly Decision[] {
-    const isPlain = ({ acquisition: { mode, observed, demands, place }, slot }: Pending) =>
-      slot === null &&
-      mode === 'normal' &&
-      observed.length === 0 &&
-      demands.every(({ rate }) => rate == null) &&
-      (areAcquired || place === null);
-    if (!pending.every(isPlain)) return [];
-    const decisions = this.foresee(pending.map(({ acquisition }) => acquisition));
-    return decisions.every(({ kind }) => (kind === 'acquired') === areAcquired) ? decisions : [];
+  #newSlot({ taken }: Decision, slotId: string): Slot {
+    const slot = new Slot(this, taken, this.#clock.monotonic());
+    slot.slotId = slotId;
+    return slot;
   }
 
   /** Decides on submissions in a transaction. */
@@ -699,4 +699,9 @@ export class LimitCounters {
 
 function keysText({ taken }: { readonly taken: readonly Demand[] }): string {
   return taken.map(({ key }) => key).join(' ');
+}
+
+/** A demand that leaves half of its limit to others. */
+function halved(demand: Demand): Demand {
+  return { ...demand, limit: Math.floor(demand.limit / 2) };
 }

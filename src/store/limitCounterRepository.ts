@@ -3,7 +3,7 @@ import { batches, cutToWidth } from './columns.ts';
 import type { Database } from './database.ts';
 import { prepared } from './knexClients.ts';
 import { CHANGE_FUNCTION } from './schema.ts';
-import type { CounterPart, DecideOnCounters, LimitCounter, NewSlot, RunningSlot, SlotBinding } from './store.ts';
+import type { CounterPart, DecideOnCounters, LimitCounter, RunningSlot, SlotBinding } from './store.ts';
 
 const BATCH = 500;
 const WIDTH = 256;
@@ -33,15 +33,23 @@ export interface SlotChanges {
     readonly slotId: string | null;
     readonly endsTransaction: boolean;
   }[];
-  /** New slots, all or none: the limits of their counters. */
-  readonly slots: readonly (NewSlot & { readonly parts: readonly (CounterPart & { readonly limit: number })[] })[];
+  /** New slots, in order: each has the first of its options whose counters all have capacity. */
+  readonly asks: readonly SlotAsk[];
 }
 
-export const noChanges: SlotChanges = { bindings: [], released: [], ends: [], slots: [] };
+export interface SlotAsk {
+  readonly slotId: string;
+  readonly options: readonly (readonly LimitedPart[])[];
+}
+
+/** Part of a counter within its limit; null: regardless of limits. */
+export type LimitedPart = CounterPart & { readonly limit: number | null };
+
+export const noChanges: SlotChanges = { bindings: [], released: [], ends: [], asks: [] };
 
 export interface ChangedSlots {
-  /** True if the new slots are there. */
-  readonly isAcquired: boolean;
+  /** Place of the option of each new slot; -1: it has none. */
+  readonly chosen: readonly number[];
   /** Counters of all slots afterwards. */
   readonly counters: ReadonlyMap<string, LimitCounter>;
   /** Bindings without a slot. */
@@ -85,43 +93,51 @@ export class LimitCounterRepository {
     decide: DecideOnCounters = () => [],
   ): Promise<ReadonlyMap<string, LimitCounter>> {
     const sorted = [...new Set([...keys, ...released.flatMap(({ parts }) => parts.map(({ key }) => key))])].sort();
+    return await this.#withCounters(sorted, () =>
+      this.database.transaction((trx) => this.#changeLocked(trx, replica, released, sorted, decide, sorted), LOCKING),
+    );
+  }
+
+  /** Does work on counters; inserts those that have no row as long as the work returns null. */
+  async #withCounters<T>(sorted: readonly string[], work: (sorted: readonly string[]) => Promise<T | null>): Promise<T> {
     for (let attempt = 1; ; attempt++) {
-      const counters = await this.database.transaction(
-        (trx) => this.#changeLocked(trx, replica, released, sorted, decide),
-        LOCKING,
-      );
-      if (counters !== null) return counters;
+      const done = await work(sorted);
+      if (done !== null) return done;
       if (attempt === MAX_ATTEMPTS) throw new Error('counters of limits disappear');
       await this.#insert(sorted);
     }
   }
 
-  /** Makes all changes, in one statement on PostgreSQL; new slots only if all of them fit. */
-  async changeAtOnce(replica: string, { bindings, released, ends, slots }: SlotChanges): Promise<ChangedSlots> {
+  /** Makes all changes, in one statement on PostgreSQL. */
+  async changeAtOnce(replica: string, changes: SlotChanges): Promise<ChangedSlots> {
+    const { bindings, released, ends, asks } = changes;
     const fitted = (id: string) => cutToWidth(id, WIDTH);
-    const wanted = new Map<string, { key: string; amount: number; most: number }>();
-    for (const { key, amount = 1, limit } of slots.flatMap(({ parts }) => parts)) {
-      const { amount: others = 0, most = limit } = wanted.get(key) ?? {};
-      wanted.set(key, { key, amount: others + amount, most: Math.min(most, limit) });
+    if (this.database.dialect.name !== 'postgresql') {
+      const keys = asks.flatMap(({ options }) => options.flatMap((parts) => parts.map(({ key }) => key)));
+      return await this.#withCounters([...new Set(keys)].sort(), (wanted) =>
+        this.#changeInTransaction(replica, changes, wanted),
+      );
     }
-    if (this.database.dialect.name !== 'postgresql')
-      return await this.#changeInTransaction(replica, { bindings, released, ends, slots }, [...wanted.values()]);
     const bound = bindings.map((one) => ({ ...one, queryId: fitted(one.queryId), cluster: fitted(one.cluster) }));
     const values = [
       ends.map((end) => ({ ...end, queryId: fitted(end.queryId) })),
-      ...[released, [...wanted.values()], bound, replica],
-      slots.map(({ slotId, parts }) => ({ id: slotId, keys: partsText(parts) })),
+      released,
+      asks.map(({ slotId, options }) => ({
+        id: slotId,
+        options: options.map((parts) => parts.map(({ key, amount = 1, limit }) => ({ key, amount, most: limit }))),
+      })),
+      ...[bound, replica],
     ].map((value) => (typeof value === 'string' ? value : JSON.stringify(value)));
-    const call = `select ${CHANGE_FUNCTION}(cast(? as json), cast(? as json), cast(? as json), cast(? as json), ?, cast(? as json)) as changed`;
+    const call = `select ${CHANGE_FUNCTION}(cast(? as json), cast(? as json), cast(? as json), cast(? as json), ?) as changed`;
     const { rows } = await this.database.run((knex) => knex.raw(call, values).options(prepared));
-    const row = rows[0].changed as { ok: boolean; removed: number } & Record<
+    const row = rows[0].changed as { chosen: number[]; removed: number } & Record<
       'counters' | 'bound' | 'found',
       never[] | null
     >;
     const present = new Set<string>(row.bound ?? []);
     const hits = new Set<string>(row.found ?? []);
     return {
-      isAcquired: row.ok,
+      chosen: row.chosen,
       counters: new Map(((row.counters ?? []) as CounterRow[]).map((one) => [one.limit_key, toCounter(one)])),
       unbound: bindings.flatMap(({ slotId }) => (present.has(slotId) ? [] : [slotId])),
       unknown: new Set(ends.flatMap(({ queryId }) => (hits.has(fitted(queryId)) ? [] : [queryId]))),
@@ -143,9 +159,9 @@ export class LimitCounterRepository {
 
   #changeInTransaction(
     replica: string,
-    { bindings, released, ends, slots }: SlotChanges,
-    wanted: readonly { readonly key: string; readonly amount: number; readonly most: number }[],
-  ): Promise<ChangedSlots> {
+    { bindings, released, ends, asks }: SlotChanges,
+    wanted: readonly string[],
+  ): Promise<ChangedSlots | null> {
     const bySlot = new Map(ends.flatMap((end) => (end.slotId === null ? [] : [[end.slotId, end] as const])));
     const byQuery = new Map(
       ends.flatMap((end) => (end.slotId === null ? [[cutToWidth(end.queryId, WIDTH), end] as const] : [])),
@@ -161,15 +177,21 @@ export class LimitCounterRepository {
       const endOf = ({ slotId, queryId }: RunningSlot) => bySlot.get(slotId) ?? byQuery.get(queryId ?? '');
       const stays = (row: RunningSlot) => row.transactionId !== null && endOf(row)?.endsTransaction === false;
       const removals = rows.filter((row) => !stays(row));
-      const keys = new Set([...wanted, ...removals.flatMap(({ parts }) => parts)].map(({ key }) => key));
-      let isAcquired = true;
-      const decide: DecideOnCounters = (_now, locked) => {
-        isAcquired = wanted.every(({ key, amount, most }) => (locked.get(key)?.inUse ?? most) + amount <= most);
-        if (!isAcquired) return [];
-        for (const { key, amount } of wanted) (locked.get(key) as LimitCounter).inUse += amount;
-        return slots;
-      };
-      const counters = await this.#changeLocked(trx, replica, removals, [...keys].sort(), decide, false);
+      const keys = new Set([...wanted, ...removals.flatMap(({ parts }) => parts.map(({ key }) => key))]);
+      const chosen: number[] = [];
+      const decide: DecideOnCounters = (_now, locked) =>
+        asks.flatMap(({ slotId, options }) => {
+          const counterOf = (key: string) => locked.get(key) as LimitCounter;
+          const fits = ({ key, amount = 1, limit }: LimitedPart) =>
+            limit === null || counterOf(key).inUse + amount <= limit;
+          const index = options.findIndex((parts) => parts.every(fits));
+          chosen.push(index);
+          const parts = options[index] ?? [];
+          for (const { key, amount = 1 } of parts) counterOf(key).inUse += amount;
+          return parts.length === 0 ? [] : { slotId, parts };
+        });
+      const counters = await this.#changeLocked(trx, replica, removals, [...keys].sort(), decide, wanted);
+      if (counters === null) return null;
       const idle = rows.filter(stays).map(({ slotId }) => slotId);
       for (const some of batches(idle, BATCH))
         await trx('eg_running').whereIn('slot_id', some).update({ query_id: null, seen: this.#now });
@@ -185,7 +207,7 @@ export class LimitCounterRepository {
       }
       const ofRows = new Set(rows.map(endOf));
       const unknown = new Set(ends.filter((end) => !ofRows.has(end)).map(({ queryId }) => queryId));
-      return { isAcquired, counters: counters ?? new Map(), unbound, unknown, removed: removals.length };
+      return { chosen, counters, unbound, unknown, removed: removals.length };
     }, LOCKING);
   }
 
@@ -246,17 +268,17 @@ export class LimitCounterRepository {
     return corrected;
   }
 
-  /** @param sorted keys of the counters @returns the counters afterwards; null: one of them has no row, and nothing is changed */
+  /** @param sorted keys of the counters @returns the counters afterwards; null: a needed one has no row, and nothing is changed */
   async #changeLocked(
     trx: Knex.Transaction,
     replica: string,
     released: readonly Pick<RunningSlot, 'slotId' | 'parts'>[],
     sorted: readonly string[],
     decide: DecideOnCounters,
-    areAllNeeded = true,
+    needed: readonly string[],
   ): Promise<ReadonlyMap<string, LimitCounter> | null> {
     const { now, counters } = await this.#lock(trx, sorted);
-    if (areAllNeeded && counters.size < sorted.length) return null;
+    if (needed.some((key) => !counters.has(key))) return null;
     const before = new Map([...counters].map(([key, counter]) => [key, { ...counter }]));
     await removeSlots(trx, released, counters);
     const slots = decide(now, counters);

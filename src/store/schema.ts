@@ -204,17 +204,18 @@ export const limitTables: readonly TableDefinition[] = [
 ];
 
 /** Function of PostgreSQL with all changes of a replica to slots and counters; a change of it needs another name. */
-export const CHANGE_FUNCTION = 'eg_change_slots';
+export const CHANGE_FUNCTION = 'eg_decide_slots';
 
 /**
  * One call in place of a transaction of several statements; each connection keeps its plans. Counters are locked in the order of
  * keys before rows change, and read again then.
  */
 export const createChangeFunction = `create function ${CHANGE_FUNCTION}(
-  ends json, released json, wanted json, bindings json, of_replica text, slots json) returns json language plpgsql as $body$
+  ends json, released json, asks json, bindings json, of_replica text) returns json language plpgsql as $body$
 declare
   at bigint := cast(extract(epoch from clock_timestamp()) * 1000 as bigint);
-  gone text[]; idle text[]; known text[]; texts text[]; keys text[]; bound text[]; is_ok boolean; removed int := 0;
+  gone text[]; idle text[]; known text[]; texts text[]; keys text[]; wanted text[]; bound text[]; removed int := 0;
+  ask record; choice record; place int; chosen int[] := '{}';
 begin
   if json_array_length(ends) + json_array_length(released) > 0 then
     select array_agg(h.slot_id) filter (where not stays), array_agg(h.slot_id) filter (where stays),
@@ -229,9 +230,16 @@ begin
         union all select r.slot_id, r.limit_keys, null, false
         from json_array_elements_text(released) as s join eg_running r on r.slot_id = s.value) as h;
   end if;
+  wanted := array(select distinct p.key from json_to_recordset(asks) as a(options json), json_array_elements(a.options) as o,
+    json_to_recordset(o.value) as p(key text) order by 1);
   keys := array(select split_part(part, '=', 1) from unnest(texts) as t, unnest(string_to_array(t, ' ')) as part
-    union select w.key from json_to_recordset(wanted) as w(key text));
-  perform 1 from eg_limit_counters where limit_key = any(keys) order by limit_key for update;
+    union select unnest(wanted));
+  for attempt in 1..5 loop
+    insert into eg_limit_counters (limit_key, in_use, refilled, expires) select w, 0, 0, at + 60000 from unnest(wanted) as w
+      where not exists (select 1 from eg_limit_counters c where c.limit_key = w) order by w on conflict do nothing;
+    perform 1 from eg_limit_counters where limit_key = any(keys) order by limit_key for update;
+    exit when (select count(*) from eg_limit_counters where limit_key = any(wanted)) = cardinality(wanted);
+  end loop;
   if gone is not null then
     with r as (delete from eg_running where slot_id = any(gone) returning limit_keys)
       select array_agg(limit_keys), count(*) into texts, removed from r;
@@ -239,14 +247,21 @@ begin
       select split_part(part, '=', 1) as key, sum(cast(coalesce(nullif(split_part(part, '=', 2), ''), '1') as bigint)) as amount
       from unnest(texts) as t, unnest(string_to_array(t, ' ')) as part group by 1) as f where c.limit_key = f.key;
   end if;
-  is_ok := not exists (select 1 from json_to_recordset(wanted) as w(key text, amount bigint, most bigint)
-    left join eg_limit_counters c on c.limit_key = w.key where c.limit_key is null or c.in_use + w.amount > w.most);
-  if is_ok and json_array_length(slots) > 0 then
-    update eg_limit_counters c set in_use = c.in_use + w.amount
-      from json_to_recordset(wanted) as w(key text, amount bigint) where c.limit_key = w.key;
-    insert into eg_running (slot_id, limit_keys, replica, acquired, seen)
-      select s.id, s.keys, of_replica, at, at from json_to_recordset(slots) as s(id text, keys text);
-  end if;
+  for ask in select a.id, a.options from json_to_recordset(asks) as a(id text, options json) loop
+    place := -1;
+    for choice in select o.value as parts, o.ordinality - 1 as index from json_array_elements(ask.options) with ordinality as o loop
+      continue when exists (select 1 from json_to_recordset(choice.parts) as p(key text, amount bigint, most bigint)
+        left join eg_limit_counters c on c.limit_key = p.key where c.limit_key is null or c.in_use + p.amount > p.most);
+      place := choice.index;
+      update eg_limit_counters c set in_use = c.in_use + p.amount
+        from json_to_recordset(choice.parts) as p(key text, amount bigint) where c.limit_key = p.key;
+      insert into eg_running (slot_id, limit_keys, replica, acquired, seen)
+        select ask.id, string_agg(p.key || case amount when 1 then '' else '=' || amount end, ' '), of_replica, at, at
+        from json_to_recordset(choice.parts) as p(key text, amount bigint) having count(*) > 0;
+      exit;
+    end loop;
+    chosen := chosen || place;
+  end loop;
   if idle is not null then
     update eg_running set query_id = null, seen = at where slot_id = any(idle);
   end if;
@@ -255,7 +270,7 @@ begin
       from json_to_recordset(bindings) as b("slotId" text, "queryId" text, cluster text) where e.slot_id = b."slotId" returning e.slot_id)
       select array_agg(slot_id) into bound from r;
   end if;
-  return json_build_object('ok', is_ok, 'removed', removed, 'bound', to_json(bound), 'found', to_json(known), 'counters',
+  return json_build_object('chosen', to_json(chosen), 'removed', removed, 'bound', to_json(bound), 'found', to_json(known), 'counters',
     (select json_agg(c) from eg_limit_counters c where c.limit_key = any(keys)));
 end $body$`;
 

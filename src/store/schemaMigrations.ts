@@ -105,7 +105,6 @@ export const migrations: readonly Migration[] = [
       addColumn('eg_query_decisions', 'group_set', () => 'varchar(256)'),
       addColumn('eg_query_decisions', 'gateway_queued_ms', () => 'bigint'),
       addColumn('eg_resources', 'changed', () => 'bigint'),
-      changeFunction,
     ],
   },
   {
@@ -138,4 +137,5 @@ export const migrations: readonly Migration[] = [
       }),
     ],
   },
+  { version: 17, name: 'decisions on limits in one call', compatibleFrom: 1, parts: [changeFunction] },
 ];
