@@ -114,7 +114,7 @@ export function isPlain({ demands, clusters, observed, mode }: Acquisition): boo
 
 /**
  * The decision of a plain acquisition that has one of its options, or none (-1).
- * @param counters afterwards
+ * @param counters as last known
  */
 export function decisionOf(
   acquisition: Acquisition,

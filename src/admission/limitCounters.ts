@@ -26,6 +26,8 @@ const MAX_BATCH = 200;
 const END_DELAY_MS = 10;
 /** The same while all limits have much capacity: most of them join the statement of a submission. */
 const RELAXED_DELAY_MS = 100;
+/** Delay of places in the queue, which join a statement that releases slots. */
+const PLACE_DELAY_MS = 50;
 /** Time after which limits that were nearly full no longer are. */
 const TIGHT_MS = 2_000;
 /** Time for which a replica keeps a slot for the next query with the same counters, of one that came as soon before. */
@@ -152,6 +154,7 @@ export class LimitCounters {
   #isUsed = false;
   #isStopped = false;
   #onChange: (isRelease: boolean) => void = () => {};
+  #onRelease: (slots: number) => void = () => {};
   #renewAt = 0;
   #seeAt = 0;
   #sweepAt = 0;
@@ -189,9 +192,19 @@ export class LimitCounters {
     this.#isUsed = isEnabled || hasQueues;
   }
 
-  /** @param listener called after counters became known, with true if slots were released here */
-  onChange(listener: (isRelease: boolean) => void): void {
-    this.#onChange = listener;
+  /**
+   * @param onChange called after counters became known, with true if slots were released here
+   * @param onRelease called before slots are released: what acquires some meanwhile gets them in the same call
+   */
+  listen(onChange: (isRelease: boolean) => void, onRelease: (slots: number) => void): void {
+    this.#onChange = onChange;
+    this.#onRelease = onRelease;
+  }
+
+  /** True if counters were read in the last milliseconds. */
+  areRecent(keys: readonly string[], ms: number): boolean {
+    const since = this.#clock.monotonic() - ms;
+    return keys.every((key) => (this.#times.get(key) ?? Number.NEGATIVE_INFINITY) > since);
   }
 
   /** Use of a counter on all replicas, as far as this one knows. */
@@ -240,7 +253,7 @@ export class LimitCounters {
         pending.resolve = null;
         resolve(acquired);
       };
-      this.#schedule(0);
+      this.#schedule(acquisition.mode === 'blocked' ? PLACE_DELAY_MS : 0);
     });
   }
 
@@ -449,9 +462,12 @@ export class LimitCounters {
     this.#timerAt = at;
     this.#timer = setTimeout(() => {
       this.#timer = null;
-      this.#flushing = this.#flush().finally(() => {
+      // Later, so that what it lets acquire slots schedules no other one.
+      const flush = Promise.resolve().then(() => this.#flush());
+      this.#flushing = flush.finally(() => {
         this.#flushing = null;
-        if (this.#hasWork) this.#schedule(this.#isAway ? RETRY_MS : this.#pending.length > 0 ? 0 : this.#delay);
+        const isUrgent = this.#pending.some(({ acquisition: { mode } }) => mode !== 'blocked');
+        if (this.#hasWork) this.#schedule(this.#isAway ? RETRY_MS : isUrgent ? 0 : this.#delay);
         else if (this.#spares.size > 0) this.#schedule(SPARE_MS);
       });
     }, delay);
@@ -470,6 +486,8 @@ export class LimitCounters {
 
   async #flush(): Promise<void> {
     this.#releaseSpares(this.#clock.monotonic() - SPARE_MS);
+    const releases = this.#ends.size + this.#released.size;
+    if (releases > 0 && !this.#isAway && !this.#isStopped) this.#onRelease(releases);
     if (!this.#hasWork) return;
     const work: Work = {
       pending: this.#pending.splice(0, MAX_BATCH),
@@ -529,7 +547,7 @@ export class LimitCounters {
       this.#noteUnbound(bindings, changed.unbound);
       this.#retry([...ends].filter(([queryId]) => changed.unknown.has(queryId)));
       for (const [index, each] of asked.entries()) {
-        const decision = decisionOf(each.acquisition, changed.chosen[index] ?? -1, changed.counters);
+        const decision = decisionOf(each.acquisition, changed.chosen[index] ?? -1, this.#lastUse);
         const slot = decision.taken.length === 0 ? null : (each.slot ?? this.#newSlot(decision, slotIds[index] ?? ''));
         this.#settle(each, decision, slot);
       }

@@ -99,7 +99,10 @@ export class LimitCounterRepository {
   }
 
   /** Does work on counters; inserts those that have no row as long as the work returns null. */
-  async #withCounters<T>(sorted: readonly string[], work: (sorted: readonly string[]) => Promise<T | null>): Promise<T> {
+  async #withCounters<T>(
+    sorted: readonly string[],
+    work: (sorted: readonly string[]) => Promise<T | null>,
+  ): Promise<T> {
     for (let attempt = 1; ; attempt++) {
       const done = await work(sorted);
       if (done !== null) return done;

@@ -46,7 +46,11 @@ const MAX_TEXTS = 3;
  * replica is favored.
  */
 const TICK_MS = [20, 80] as const;
+/** Replicas that share the ticks: with more of them each looks no less often. */
+const MAX_TICK_SHARES = 2;
 const MAX_TICK_KEYS = 500;
+/** Age of counters that a tick does not read again. */
+const RECENT_MS = 40;
 /** Time without the database after which queued submissions are sent over the limits. A shorter one is a slow response. */
 const OUTAGE_MS = 5_000;
 /** Up to this number, the position of a new submission is computed. */
@@ -91,7 +95,10 @@ export class LimitedAdmission implements Admission {
   constructor(parts: LimitedAdmissionParts) {
     this.parts = parts;
     this.#sourceHeader = parts.names.headerKey('Source');
-    parts.counters.onChange((isRelease) => this.#admitQueued(isRelease));
+    parts.counters.listen(
+      (isRelease) => this.#admitQueued(isRelease),
+      (slots) => this.#tryFirst(slots),
+    );
   }
 
   connect(plane: AdmissionPlane): void {
@@ -297,18 +304,39 @@ export class LimitedAdmission implements Admission {
    */
   #admitQueued(isRelease: boolean): void {
     if (this.#isScheduled || this.#queues.size === 0) return;
-    const { counters, random } = this.parts;
-    if (isRelease) {
-      const here = [...this.#queues.values()].reduce((sum, { size }) => sum + size, 0);
-      const all = counters.use('queue:all');
-      if (all > here && random() >= here / all) return;
-    }
+    if (isRelease && this.#leavesToOthers()) return;
     this.#isScheduled = true;
     // Lets newly acquired slots be used first.
     queueMicrotask(() => {
       this.#isScheduled = false;
       this.#admitNow();
     });
+  }
+
+  /** True if others get a released slot: by chance, with the share of what waits at them. */
+  #leavesToOthers(): boolean {
+    return this.parts.random() * this.#shares() >= 1;
+  }
+
+  /** Number of submissions that wait at all replicas, for each one here. */
+  #shares(): number {
+    const here = [...this.#queues.values()].reduce((sum, { size }) => sum + size, 0);
+    return Math.max(1, this.parts.counters.use('queue:all') / here);
+  }
+
+  /** Lets the first queued submissions try for slots that this replica is about to release. */
+  #tryFirst(slots: number): void {
+    if (this.#queues.size === 0 || this.#leavesToOthers()) return;
+    let left = slots;
+    for (const queue of [...this.#queues.values()]) {
+      queue.admit((submission): Attempt => {
+        if (left === 0) return 'full';
+        if (this.isUnavailable(submission.decision)) return 'blocked';
+        left -= 1;
+        void submission.tryAgain();
+        return 'admitted';
+      });
+    }
   }
 
   #admitNow(): void {
@@ -353,12 +381,13 @@ export class LimitedAdmission implements Admission {
             if (keys.size < MAX_TICK_KEYS) for (const key of submission.keys()) keys.add(key);
           }
         }
-        if (counters.isAway) this.#admitQueued(false);
+        const limits = [...keys].filter((key) => key !== 'queue:all');
+        if (counters.isAway || counters.areRecent(limits, RECENT_MS)) this.#admitQueued(false);
         else await counters.refresh([...keys]);
         this.#ticking = null;
         this.#tick();
       },
-      least + random() * (most - least),
+      Math.min(MAX_TICK_SHARES, this.#shares()) * (least + random() * (most - least)),
     ).unref();
   }
 
