@@ -268,7 +268,8 @@ export class LimitCounters {
     if (!slot.taken.some(({ key }) => key.startsWith('queue:'))) this.#ownSlots.delete(slot);
     if (!slot.isRecorded) return;
     this.#bindings.add(slot);
-    this.#schedule(this.#delay);
+    // Before the end of a short query: another replica that sees it would have to look for the slot again.
+    this.#schedule(this.#delay === END_DELAY_MS ? 0 : this.#delay);
   }
 
   release(slot: Slot): void {
@@ -523,11 +524,11 @@ export class LimitCounters {
       bound = [];
     }
     for (const [queryId, transactionId] of transactions) await this.#repository.attach(queryId, transactionId);
-    const asked = pending.every(({ acquisition }) => isPlain(acquisition)) ? pending : [];
-    const spares = this.#newSpares(asked.map(({ acquisition }) => acquisition));
-    if (bound.length + ends.size + released.size + asked.length > 0) {
-      const slotIds = asked.map(({ slot }) => slot?.slotId ?? randomUUID());
-      const asks = asked.map(({ acquisition }, index) => ({
+    const plain = pending.every(({ acquisition }) => isPlain(acquisition)) ? pending : [];
+    const spares = this.#newSpares(plain.map(({ acquisition }) => acquisition));
+    if (bound.length + ends.size + released.size + plain.length > 0) {
+      const slotIds = plain.map(({ slot }) => slot?.slotId ?? randomUUID());
+      const asks = plain.map(({ acquisition }, index) => ({
         slotId: slotIds[index] ?? '',
         options: optionsOf(acquisition).map((parts) =>
           acquisition.mode === 'forced' ? parts.map((part) => ({ ...part, limit: null })) : parts,
@@ -546,16 +547,16 @@ export class LimitCounters {
       this.#learnAll(changed.counters);
       this.#noteUnbound(bindings, changed.unbound);
       this.#retry([...ends].filter(([queryId]) => changed.unknown.has(queryId)));
-      for (const [index, each] of asked.entries()) {
+      for (const [index, each] of plain.entries()) {
         const decision = decisionOf(each.acquisition, changed.chosen[index] ?? -1, this.#lastUse);
         const slot = decision.taken.length === 0 ? null : (each.slot ?? this.#newSlot(decision, slotIds[index] ?? ''));
         this.#settle(each, decision, slot);
       }
       for (const [index, slot] of spares.entries())
-        if (changed.chosen[asked.length + index] === 0) this.#keepSpare(slot);
+        if (changed.chosen[plain.length + index] === 0) this.#keepSpare(slot);
       this.#onChange(changed.removed > 0);
     }
-    if (asked.length < pending.length) await this.#decide(pending);
+    if (plain.length < pending.length) await this.#decide(pending);
   }
 
   #newSlot({ taken }: Decision, slotId: string): Slot {
