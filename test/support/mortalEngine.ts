@@ -15,6 +15,8 @@ export interface MortalEngine {
   readonly cancelled: readonly string[];
   page: MortalPage;
   columns: readonly object[];
+  /** Warnings of each page. */
+  warnings: readonly object[];
   /** Name of the error of failed queries. */
   errorName: string;
   /** Refuses connections from now on. */
@@ -36,6 +38,7 @@ export async function startMortalEngine(suffix: string, value: string): Promise<
     cancelled: [] as string[],
     page: 'queued' as MortalPage,
     columns: [{ name: 'a', type: 'varchar' }] as readonly object[],
+    warnings: [] as readonly object[],
     errorName: 'CLUSTER_OUT_OF_MEMORY',
     die: () => Promise.resolve(),
     forget: (next: string) => {
@@ -71,7 +74,7 @@ export async function startMortalEngine(suffix: string, value: string): Promise<
     const textOf = (id: string, token: number, page: MortalPage | 'end') => {
       const isLast = page === 'end' || page === 'failed';
       const next = isLast ? {} : { nextUri: `${base}/v1/statement/executing/${id}/x/${token + 1}` };
-      const state = { stats: { state: isLast ? 'FINISHED' : 'RUNNING' }, warnings: [] };
+      const state = { stats: { state: isLast ? 'FINISHED' : 'RUNNING' }, warnings: engine.warnings };
       return JSON.stringify({
         id,
         infoUri: `${base}/ui/${id}`,

@@ -41,15 +41,13 @@ const insufficientResources: ReadonlySet<string> = new Set([
   ...['EXCEEDED_TASK_DESCRIPTOR_STORAGE_CAPACITY', 'NO_NODES_AVAILABLE'],
 ]);
 
-/** Code of the warning in the protocol. */
-const RETRIED = { code: 1, name: 'QUERY_RETRIED' };
-
 /** A page of a query: what decides whether another attempt is possible. */
 interface Page {
   /** Null if it has rows or an error, or is the last one. */
   readonly nextUri: string | null;
   /** Digest of names and types; null without columns. */
   readonly columns: string | null;
+  readonly hasWarnings: boolean;
   /** Null if it has no error, or one that another cluster would not avoid. */
   readonly failure: FailedPage | null;
 }
@@ -130,11 +128,10 @@ export class Survival {
     const page = readPage(text);
     const before = survival?.columns ?? null;
     if (isDifferent(page, before)) return 'different';
-    if (page === null || page.nextUri === null) return null;
+    if (page === null || !isMarkable(page, before)) return null;
     const columns = page.columns ?? before;
     const id = queuedAs ?? (await this.#queue.store(proxied, submission, engineId));
-    const warned = survival === undefined ? text : withWarning(text, survival);
-    return id === null ? null : this.#marked(warned, page.nextUri, { id, columns });
+    return id === null ? null : this.#marked(text, page.nextUri, { id, columns });
   }
 
   /** Reads the mark of a request about a query, and takes it from its URL. */
@@ -166,7 +163,7 @@ export class Survival {
     if (!response.isWhole && !isLong && !text.includes(DATA)) return 'partial';
     const page = readPage(text);
     if (isDifferent(page, columns)) return 'different';
-    if (page !== null && page.nextUri !== null) {
+    if (page !== null && isMarkable(page, columns)) {
       return this.#marked(text, page.nextUri, { id, columns: columns ?? page.columns });
     }
     if (page !== null && page.failure !== null) return page.failure;
@@ -296,16 +293,13 @@ function textOf({ chunks }: Readonly<BufferedResponse>): string {
   return Buffer.concat(chunks).toString('latin1');
 }
 
-/** The first page of an attempt with a warning about those before; without their list as it is. */
-function withWarning(text: string, { lost }: SurvivalRecord): string {
-  const last = lost.at(-1);
-  if (last === undefined) return text;
-  const message = `Query ${last.queryId} ended with cluster ${last.cluster} (${last.reason}) and was sent again.`;
-  const warning = Buffer.from(JSON.stringify({ warningCode: RETRIED, message })).toString('latin1');
-  return text.replace(
-    /"warnings"\s*:\s*\[\s*(\]?)/,
-    (_list, end) => `"warnings":[${warning}${end === ']' ? ']' : ','}`,
-  );
+/**
+ * True if the query can continue elsewhere after a page. Lists of warnings only grow, so that clients read those of a query
+ * from its first page on: another attempt has none at first.
+ * @param columns that the client has already; null for none
+ */
+function isMarkable(page: Page, columns: string | null): page is Page & { readonly nextUri: string } {
+  return page.nextUri !== null && (!page.hasWarnings || columns !== null);
 }
 
 /** True if the columns of a page are not those that the client has, or are not known. @param known null for none */
@@ -319,10 +313,15 @@ function readPage(text: string): Page | null {
   const hasRows = at >= 0 && !EMPTY_DATA.test(text.slice(at));
   try {
     const head = JSON.parse(hasRows ? `${text.slice(0, at)}}` : text) as Readonly<Record<string, unknown>>;
-    const { nextUri, columns, error } = head;
+    const { nextUri, columns, error, warnings } = head;
     const continues = typeof nextUri === 'string' && !hasRows && error === undefined;
     const failure = hasRows ? null : failureOf(error, text);
-    return { nextUri: continues ? nextUri : null, columns: Array.isArray(columns) ? digestOf(columns) : null, failure };
+    return {
+      nextUri: continues ? nextUri : null,
+      columns: Array.isArray(columns) ? digestOf(columns) : null,
+      hasWarnings: Array.isArray(warnings) && warnings.length > 0,
+      failure,
+    };
   } catch {
     return null;
   }
