@@ -4,7 +4,7 @@ import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { auditText } from '../operator/audit/operatorAudit.ts';
 import type { AppliedChange, ChangedThing } from '../operator/registry/resourceWrites.ts';
-import { digestOfState } from '../operator/sources/resourceDigest.ts';
+import { digestOfState } from '../operator/sources/source.ts';
 import { type AuditEntry, auditActions, auditSources } from '../store/auditRepository.ts';
 import type { ApiContext, StoreContext } from './apiContext.ts';
 import { malformed, pathOf } from './errors.ts';

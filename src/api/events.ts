@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { Type } from 'typebox';
-import { ChangeCount } from '../model/changeCount.ts';
 import { GatewayError } from '../model/errors.ts';
+import { ChangeCount } from '../operator/registry/resourceWrites.ts';
 import type { ApiContext } from './apiContext.ts';
 import { callerOf } from './auth/guard.ts';
 import { routes } from './routes.ts';

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { effectiveYaml } from '../config/effective.ts';
+import { effectiveYaml } from '../config/derived.ts';
 import { createLogger, type LogLevel, logOutput } from '../config/logger.ts';
 import { GatewayError } from '../model/errors.ts';
 import { version } from '../model/version.ts';

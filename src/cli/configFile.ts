@@ -2,8 +2,7 @@ import { readFile } from 'node:fs/promises';
 import type { GatewayConfig } from '../config/gatewayConfig.ts';
 import { loadConfig } from '../config/loadConfig.ts';
 import { createLogger } from '../config/logger.ts';
-import { type ConfigNote, problemLine } from '../config/problem.ts';
-import { productNamedIn } from '../config/referenceNames.ts';
+import { type ConfigNote, problemLine } from '../config/source.ts';
 import { REFERENCE_PRODUCT } from '../model/names.ts';
 import { hasReferenceMigrations } from '../store/openStore.ts';
 import { type CliIo, exitCodes, fail } from './io.ts';
@@ -106,4 +105,17 @@ export function priorityOption(text: string | undefined, io: CliIo): number | un
   if (number >= -2_147_483_648 && number <= 2_147_483_647) return number;
   const mistake = 'error: --default-priority must be a whole number from -2147483648 to 2147483647';
   return fail(io, mistake, exitCodes.usage);
+}
+
+const TRINO_NAMES = /\btrino(?:QueryProperties|RequestUser|Status)\b|\bX-Trino-/i;
+const ENGINE_NAMES = /\bengine(?:QueryProperties|RequestUser)\b|\bX-Engine-/i;
+
+/**
+ * Which product the names in a text of rules are of: `Trino` or `Engine` by objects and headers. Null if it holds
+ * neither, or both.
+ */
+export function productNamedIn(text: string): 'Trino' | 'Engine' | null {
+  const isTrino = TRINO_NAMES.test(text);
+  if (isTrino === ENGINE_NAMES.test(text)) return null;
+  return isTrino ? REFERENCE_PRODUCT : 'Engine';
 }

@@ -1,7 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { text as readAll } from 'node:stream/consumers';
 import type { RuleEffect } from '../api/responses/routing.ts';
-import { productNamedIn } from '../config/referenceNames.ts';
 import type { MappedUsers } from '../gateway/user/userMapping.ts';
 import { GatewayError } from '../model/errors.ts';
 import type { GroupsFile } from '../model/groupsFile/storedGroups.ts';
@@ -12,7 +11,7 @@ import { GroupRouter } from '../routing/groupRouter.ts';
 import { emptyTable } from '../routing/routingTable.ts';
 import type { RuleRequest } from '../rules/decision.ts';
 import { type GroupCriteria, type GroupSelection, selectGroup } from '../rules/groupSelection.ts';
-import { priorityOption, productOfRules, textsAt } from './configFile.ts';
+import { priorityOption, productNamedIn, productOfRules, textsAt } from './configFile.ts';
 import { type CliIo, type CommandLine, command, convertLines, exitCodes, fail } from './io.ts';
 import { groupsOfText } from './manifestCheck.ts';
 import { describedRequestOf, offlineMapping, offlineRequests, offlineRules } from './offlineRules.ts';

@@ -1,9 +1,12 @@
 import { readFile } from 'node:fs/promises';
-import type { ExportedRule } from '../kinds/resourceKind.ts';
+import { Document } from 'yaml';
+import { resourceKinds } from '../kinds/registry.ts';
+import type { Exportable, ExportedRule } from '../kinds/resourceKind.ts';
 import { GatewayError } from '../model/errors.ts';
 import { checkGroupsFile } from '../model/groupsFile/groupsFile.ts';
 import { environmentsOf, type GroupRows, storedGroups } from '../model/groupsFile/storedGroups.ts';
-import { exportManifests } from '../operator/exportManifests.ts';
+import { API_GROUP_VERSION } from '../model/resource.ts';
+import { resourceNames } from '../model/resourceName.ts';
 import { parseRulesFile } from '../rules/compile/rulesFile.ts';
 import { readBackends, readResourceGroups } from '../store/openStore.ts';
 import { readConfigFiles } from './configFile.ts';
@@ -101,4 +104,51 @@ async function readRules(
     ...{ name, description, priority, condition: condition.text },
     actions: actions.map((action) => action.text),
   }));
+}
+
+export interface ExportInput extends Exportable {
+  /** Written into each manifest; null leaves the choice to `kubectl --namespace`. */
+  readonly namespace: string | null;
+  /** `resources.class` of the gateway that they are for; null: it has none. */
+  readonly gatewayClass?: string | null;
+}
+
+/** Manifests as YAML, and what of them has to be corrected before they are accepted: a sentence each. */
+export interface ExportedManifests {
+  readonly yaml: string;
+  readonly problems: readonly string[];
+}
+
+/**
+ * Prints what Trino Gateway has as manifests, ready for `kubectl apply` or for a directory. Names that are no
+ * Kubernetes names get the metadata.name that a REST write would give them.
+ */
+export function exportManifests(
+  { namespace, gatewayClass = null, ...input }: ExportInput,
+  kinds = resourceKinds,
+): ExportedManifests {
+  const problems: string[] = [];
+  const manifests = kinds.all.flatMap(({ kind, exported, specProblems, hasUniqueNames }) => {
+    const names = new Set<string>();
+    return [...exported(input)].map(({ registryName, spec: exportedSpec }) => {
+      const name = resourceNames(registryName).find((each) => !names.has(each)) as string;
+      names.add(name);
+      const spec = {
+        // A kind without such names is known by metadata.name alone.
+        ...(name === registryName || !hasUniqueNames ? {} : { name: registryName }),
+        ...(gatewayClass === null ? {} : { gatewayClassName: gatewayClass }),
+        ...exportedSpec,
+      };
+      for (const { field, message } of specProblems(spec))
+        problems.push(`${kind} ${name} (${JSON.stringify(registryName)}): ${field} ${message}`);
+      return {
+        apiVersion: API_GROUP_VERSION,
+        kind,
+        metadata: { name, ...(namespace === null ? {} : { namespace }) },
+        spec,
+      };
+    });
+  });
+  const yaml = manifests.map((manifest) => `---\n${new Document(manifest).toString({ lineWidth: 0 })}`).join('');
+  return { yaml, problems };
 }

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { processMemoryLimit, requestMemoryLimits } from '../config/requestMemory.ts';
+import { processMemoryLimit, requestMemoryLimits } from '../config/derived.ts';
 import { formatSize } from '../config/units.ts';
 import { AnalysisThread } from '../gateway/analysis/analysisThread.ts';
 import { RequestBodies } from '../gateway/bodies/requestBodies.ts';
@@ -19,10 +19,9 @@ import {
   openOutgoingTls,
   openUserGroups,
 } from './gateway/identity.ts';
-import { openApi } from './gateway/management.ts';
+import { openApi, openWebhook } from './gateway/management.ts';
 import { openQueueKey } from './gateway/queueSecrets.ts';
 import { openAdmission, openDataPlane, openExternalRules, openMonitors, openTracing } from './gateway/traffic.ts';
-import { openWebhook } from './gateway/webhook.ts';
 import { listen } from './listeners.ts';
 import { sharesOrigin } from './settings.ts';
 

@@ -1,9 +1,9 @@
 import type { Problem } from '../model/errors.ts';
 import { namesOneOf, parseHost } from '../model/http.ts';
 import { type GroupSourceName, groupSourceNames } from '../model/membership.ts';
+import { leastRequestMemory } from './derived.ts';
 import type { GatewayConfig } from './gatewayConfig.ts';
 import { isLoopback, THIS_MACHINE } from './openAccess.ts';
-import { leastRequestMemory } from './requestMemory.ts';
 import { formatSize } from './units.ts';
 
 type Authentication = GatewayConfig['authentication'];

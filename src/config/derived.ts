@@ -1,10 +1,15 @@
+import { totalmem } from 'node:os';
+import { stringify } from 'yaml';
 import { productNames } from '../model/names.ts';
+import type { Secret } from '../model/secret.ts';
 import { openidProviders } from './consistency.ts';
-import type { GatewayConfig } from './gatewayConfig.ts';
-import { isSlip, nearest } from './nearest.ts';
+import { type FieldSchema, isSlip, nearest } from './fields.ts';
+import { configFields, type GatewayConfig } from './gatewayConfig.ts';
+import { MASK, maskUrls } from './logger.ts';
 import { THIS_MACHINE } from './openAccess.ts';
-import type { ConfigNote } from './problem.ts';
 import { pageNames } from './schema/access.ts';
+import type { ConfigNote } from './source.ts';
+import { formatDuration, formatSize } from './units.ts';
 
 /** The configuration after derived values, with notes about keys that could not be used. */
 interface Derived {
@@ -124,4 +129,83 @@ function renameKeys(map: Readonly<Record<string, number>>, rename: (key: string)
   const renamed: Record<string, number> = Object.create(null);
   for (const [key, value] of Object.entries(map)) renamed[rename(key)] = value;
   return renamed;
+}
+
+/**
+ * The effective configuration as YAML in the file's own form: every key that has an effect, defaults included,
+ * secrets masked. Without the masks it reads back as the same configuration.
+ */
+export function effectiveYaml(config: GatewayConfig): string {
+  return stringify(printable(configFields, config), { lineWidth: 0 });
+}
+
+function printable(schema: FieldSchema, value: unknown): unknown {
+  if (value === null || value === undefined) return null;
+  if (schema.secret === true) return value === '' || (value as Secret).text === '' ? '' : MASK;
+  const { items, properties = {}, shorthand } = schema;
+  const values = value as Readonly<Record<string, unknown>>;
+  switch (schema.kind) {
+    case 'section': {
+      if (shorthand !== undefined && values[shorthand.key] === shorthand.word) return shorthand.word;
+      const shown = Object.entries(properties).filter(([, child]) => child.withoutEffect === undefined);
+      return Object.fromEntries(shown.map(([name, child]) => [name, printable(child, values[name])]));
+    }
+    case 'map':
+      return new Map(Object.entries(values).map(([key, each]) => [key, items && printable(items, each)]));
+    case 'list':
+      return (value as readonly unknown[]).map((each) => items && printable(items, each));
+    case 'duration':
+      return formatDuration(value as number);
+    case 'size':
+      return formatSize(value as number);
+    default:
+      return typeof value === 'string' ? maskUrls(value) : value;
+  }
+}
+
+/** The request memory is this share of the memory that the process may take: a body is buffered as bytes and as text. */
+const SHARE = 8;
+const LEAST = 16 * 1024 ** 2;
+const MOST = 512 * 1024 ** 2;
+/** As many times the largest submission that is buffered is the least: three quarters of it are for large bodies. */
+const MAX_SUBMISSIONS_SIZE = 2;
+/** Request memory for each connection over HTTP/2, bytes. */
+const HTTP2_CONNECTION = 1024 ** 2;
+const MIN_HTTP2_CONNECTIONS = 32;
+
+/** Limits that go by the memory of the process. */
+export interface RequestMemoryLimits {
+  /** Bytes of request bodies that are buffered. */
+  readonly memory: number;
+  /** Most connections of clients over HTTP/2. */
+  readonly http2Connections: number;
+}
+
+/**
+ * The limits of the configuration and of the process's memory (docs/serving.md#memory-of-requests).
+ * @param memoryLimit bytes that the process may take
+ */
+export function requestMemoryLimits(
+  { server, requestAnalyzerConfig }: Pick<GatewayConfig, 'server' | 'requestAnalyzerConfig'>,
+  memoryLimit: number = processMemoryLimit(),
+): RequestMemoryLimits {
+  const byDefault = Math.min(Math.max(Math.floor(memoryLimit / SHARE), LEAST), MOST);
+  const memory = server.requestMemory ?? Math.max(byDefault, leastRequestMemory(requestAnalyzerConfig.maxBodySize));
+  return {
+    memory,
+    http2Connections:
+      server.maxHttp2Connections ?? Math.max(Math.floor(memory / HTTP2_CONNECTION), MIN_HTTP2_CONNECTIONS),
+  };
+}
+
+/** The least value of `server.requestMemory`. @param maxAnalyzedBody `requestAnalyzerConfig.maxBodySize` */
+export function leastRequestMemory(maxAnalyzedBody: number): number {
+  return MAX_SUBMISSIONS_SIZE * maxAnalyzedBody;
+}
+
+/** Bytes that the process may take: of its cgroup, else of the machine. */
+export function processMemoryLimit(): number {
+  // 0, or more than there is, if no limit is set.
+  const constrained = process.constrainedMemory();
+  return constrained > 0 ? Math.min(constrained, totalmem()) : totalmem();
 }

@@ -1,11 +1,11 @@
 import { isIP } from 'node:net';
 import { RE2JS } from 're2js';
-import { gatewayClassProblem } from '../model/gatewayClass.ts';
 import { hostPatternProblem } from '../model/hostPattern.ts';
 import { parseHost } from '../model/http.ts';
 import { parseLabelSelector } from '../model/labelSelector.ts';
 import { wholeMatchProblem } from '../model/regex/wholeMatch.ts';
-import { REQUEST_KEY_FORM } from '../model/requestKey.ts';
+import { gatewayClassProblem } from '../model/resource.ts';
+import { REQUEST_KEY_FORM } from '../model/strategies.ts';
 import type { TextFormat } from './fields.ts';
 
 /** Returns what is wrong with a text, or null. */

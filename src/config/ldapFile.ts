@@ -1,9 +1,8 @@
 import type { Environment } from './environment.ts';
 import { flag, integer, section, text, type ValueOf } from './fields.ts';
 import { readText } from './loadConfig.ts';
-import type { ConfigProblem } from './problem.ts';
 import { readBySchema } from './reader.ts';
-import { readSource } from './source.ts';
+import { type ConfigProblem, readSource } from './source.ts';
 
 /** Stands for the user's name in filter and DN. */
 // biome-ignore lint/suspicious/noTemplateCurlyInString: the placeholder of the file, not of a template

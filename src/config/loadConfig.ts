@@ -3,10 +3,8 @@ import { type CrossProblem, crossChecks } from './consistency.ts';
 import { derive } from './derived.ts';
 import { type Environment, whyUnreadable } from './environment.ts';
 import { configFields, type GatewayConfig } from './gatewayConfig.ts';
-import { overlay } from './overlay.ts';
-import type { ConfigNote, ConfigProblem } from './problem.ts';
 import { readBySchema } from './reader.ts';
-import { NOT_YAML, readSource, type Source } from './source.ts';
+import { type ConfigNote, type ConfigProblem, NOT_YAML, overlay, readSource, type Source } from './source.ts';
 
 /** A valid configuration with notes about its keys; or every mistake in the file. */
 export type LoadResult =

@@ -1,10 +1,17 @@
-import type { FieldSchema } from './fields.ts';
-import { isSlip, nearest, sectionsWith } from './nearest.ts';
-import type { ConfigNote, ConfigProblem } from './problem.ts';
-import { retiredKeys } from './retiredKeys.ts';
+import { readFile } from 'node:fs/promises';
+import type { Secret } from '../model/secret.ts';
+import { withoutLineEnd } from './environment.ts';
+import { type FieldSchema, isSlip, nearest, sectionsWith } from './fields.ts';
+import { MASK } from './logger.ts';
 import { readScalar } from './scalar.ts';
-import { SecretText } from './secretText.ts';
-import { readValue, type SourceEntry, type SourceNode, type SourceScalar } from './source.ts';
+import {
+  type ConfigNote,
+  type ConfigProblem,
+  readValue,
+  type SourceEntry,
+  type SourceNode,
+  type SourceScalar,
+} from './source.ts';
 
 export interface Reading {
   /**
@@ -237,3 +244,49 @@ function withoutSecret(message: string, node: SourceScalar): string {
   const safeMessage = message.replaceAll(`"${node.text}"`, node.reference);
   return node.text.length < 4 ? safeMessage : safeMessage.replaceAll(node.text, node.reference);
 }
+
+/** A secret of the configuration. It follows its file if the value is `${FILE:PATH}` (docs/secrets.md). */
+export class SecretText implements Secret {
+  /** The value as written in the configuration, by which configurations are compared. */
+  readonly written: string;
+  readonly #path: string | null;
+  #text: string;
+
+  /** @param reference the value as written if it contains references; null for a literal text */
+  constructor(text: string, reference: string | null) {
+    this.#text = text;
+    this.#path = /^\$\{FILE:([^}]*)\}$/.exec(reference ?? '')?.[1] ?? null;
+    this.written = this.#path === null ? text : (reference ?? '');
+  }
+
+  get text(): string {
+    return this.#text;
+  }
+
+  async read(): Promise<string> {
+    if (this.#path !== null) {
+      this.#text = await readFile(this.#path, 'utf8').then(withoutLineEnd, () => this.#text);
+    }
+    return this.#text;
+  }
+
+  toJSON(): string {
+    return MASK;
+  }
+}
+
+/** Keys of older documents and releases of the reference that it rejects itself, and what to write instead. */
+export const retiredKeys: ReadonlyMap<string, string> = new Map([
+  ['monitor.connectTimeoutSeconds', 'write monitor.timeout, e.g. 10s'],
+  ['monitor.requestTimeoutSeconds', 'write monitor.timeout, e.g. 10s'],
+  ['monitor.idleTimeoutSeconds', 'write monitor.timeout, e.g. 10s'],
+  ['monitor.taskDelaySeconds', 'write monitor.taskDelay, e.g. 1m'],
+  ['dataStore.queryHistoryHours', 'write dataStore.queryHistoryHoursRetention'],
+  ['httpConnectionPool', 'write serverConfig "proxy.http-client.max-connections-per-server" and its siblings'],
+  ['requestRouter', 'write serverConfig "http-server.http.port"'],
+  ['server.applicationConnectors', 'write serverConfig "http-server.http.port"'],
+  ['server.adminConnectors', 'write server.adminPort'],
+  ['clusterStatsConfiguration.useApi', 'write clusterStatsConfiguration.monitorType, e.g. UI_API or INFO_API'],
+  ['cookiePaths', 'write gatewayCookieConfiguration and oauth2GatewayCookieConfiguration'],
+  ['notifier', 'there are no notifications; watch /metrics'],
+]);

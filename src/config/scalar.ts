@@ -1,6 +1,5 @@
-import type { FieldSchema } from './fields.ts';
+import { type FieldSchema, isSlip, nearest } from './fields.ts';
 import { formatChecks } from './formats.ts';
-import { isSlip, nearest } from './nearest.ts';
 import { formatDuration, formatSize, parseDuration, parseSize } from './units.ts';
 
 /** A value read from text, with what to note about how it is written; or what is wrong with the text. */

@@ -11,8 +11,8 @@ import {
   type Scalar,
   type YAMLParseError,
 } from 'yaml';
+import type { Problem } from '../model/errors.ts';
 import { type Environment, expand, holdsMarks, markReferences, oddReference, unmarkReferences } from './environment.ts';
-import type { ConfigProblem } from './problem.ts';
 
 /** Start of messages about invalid YAML. */
 export const NOT_YAML = 'is not valid YAML';
@@ -157,4 +157,56 @@ class Converter {
 function sentence(error: YAMLParseError): string {
   if (error.code === 'MULTIPLE_DOCS') return 'there is more than one document';
   return unmarkReferences(error.message.split('\n', 1)[0] ?? error.message);
+}
+
+/** A mistake in the configuration file. `field` is the key's path, e.g. `routing.asyncTimeout`. */
+export interface ConfigProblem extends Problem {
+  /** Line of the file, from 1; null if the problem has no single line. */
+  readonly line: number | null;
+  /** The file of that line; absent if the problem has no single line, or there is one file whose reader knows it. */
+  readonly file?: string;
+}
+
+/** A note about the file that does not prevent the gateway from starting. */
+export interface ConfigNote {
+  readonly field: string;
+  readonly line: number | null;
+  readonly file?: string;
+  readonly message: string;
+}
+
+/**
+ * A problem or note in the form of compiler messages: `gateway.yaml:12: routing.asyncTimeout: needs a unit …`.
+ * @param files the file, or what the files together are called, for a problem that names none
+ */
+export function problemLine(files: string, problem: ConfigProblem | ConfigNote): string {
+  const file = problem.file ?? files;
+  const place = problem.line === null ? file : `${file}:${problem.line}`;
+  return problem.field === '' ? `${place}: ${problem.message}` : `${place}: ${problem.field}: ${problem.message}`;
+}
+
+/**
+ * A tree with another laid over it, as Helm lays files of values: maps are merged key by key, anything else of the upper tree
+ * replaces what is below it, lists whole. An upper tree without content changes nothing.
+ */
+export function overlay(below: SourceNode, above: SourceNode): SourceNode {
+  if (above.kind === 'null') return below;
+  if (below.kind !== 'map' || above.kind !== 'map') return above;
+  // A key that one file gives twice stays twice, so that the reader reports it.
+  const entries: SourceEntry[] = below.entries.map((entry) => {
+    const upper = above.entries.find(({ key }) => key === entry.key);
+    if (upper === undefined) return entry;
+    return { ...upper, node: entryNode(entry.node, upper.node) };
+  });
+  const keys = new Set(below.entries.map(({ key }) => key));
+  const repeated = above.entries.filter(
+    (entry, index) => above.entries.findIndex(({ key }) => key === entry.key) < index,
+  );
+  const added = above.entries.filter((entry) => !keys.has(entry.key) || repeated.includes(entry));
+  return { kind: 'map', line: above.line, entries: [...entries, ...added] };
+}
+
+/** A key that is given without a value returns to its default. */
+function entryNode(below: SourceNode, above: SourceNode): SourceNode {
+  return above.kind === 'null' ? above : overlay(below, above);
 }

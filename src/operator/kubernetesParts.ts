@@ -3,11 +3,11 @@ import { type DatabaseLeadership, leaseNameOf } from './leadership/leadership.ts
 import { LeaseLeadership } from './leadership/leaseLeadership.ts';
 import type { OperatorOptions, SourceComponents } from './operator.ts';
 import { countedCalls } from './sources/kubernetes/apiServerCalls.ts';
-import { SecretCredentials } from './sources/kubernetes/healthCredentials.ts';
 import { KubeApi } from './sources/kubernetes/kubeApi.ts';
 import { loadKubeConfig, ownNamespace, watchedNamespaces } from './sources/kubernetes/kubeConfig.ts';
 import { KubernetesServices } from './sources/kubernetes/kubernetesServices.ts';
 import { KubernetesSource } from './sources/kubernetes/kubernetesSource.ts';
+import { SecretCredentials } from './sources/kubernetes/referencedObjects.ts';
 
 /**
  * The parts of an operator whose resources are on a Kubernetes API server.

@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import { parseConfig } from '../../src/config/loadConfig.ts';
-import { retiredKeys } from '../../src/config/retiredKeys.ts';
+import { retiredKeys } from '../../src/config/reader.ts';
 import { findJava } from '../engine/distribution.ts';
 import { requireComponent } from '../support/components.ts';
 import { installReference, missingReferenceTools, RELEASE, RELEASE_WITH_RESOURCE_GROUPS } from './referenceGateway.ts';

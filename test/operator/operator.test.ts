@@ -1,7 +1,7 @@
 import { DatabaseSync } from 'node:sqlite';
 import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import { exportManifests } from '../../src/operator/exportManifests.ts';
+import { exportManifests } from '../../src/cli/export.ts';
 import { neverChecked } from '../../src/routing/routingTable.ts';
 import { type KnexStore, openStore } from '../../src/store/openStore.ts';
 import { hasOpenssl, localCertificate } from '../support/certificates.ts';

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { isSlip, nearest } from '../../config/nearest.ts';
+import { isSlip, nearest } from '../../config/fields.ts';
 import type { ClientView } from '../../gateway/headers/requestHeaders.ts';
 import { GatewayError } from '../../model/errors.ts';
 import type { ProductNames } from '../../model/names.ts';

@@ -7,7 +7,7 @@ import type { Environment } from '../../config/environment.ts';
 import type { GatewayConfig } from '../../config/gatewayConfig.ts';
 import { loadLdapFile } from '../../config/ldapFile.ts';
 import { isOpenAccess } from '../../config/openAccess.ts';
-import { problemLine } from '../../config/problem.ts';
+import { problemLine } from '../../config/source.ts';
 import type { TrustPeer } from '../../gateway/headers/requestHeaders.ts';
 import type { ClientCertificates } from '../../gateway/user/clientCertificates.ts';
 import type { UserGroups } from '../../gateway/user/groups/userGroups.ts';

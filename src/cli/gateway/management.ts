@@ -4,6 +4,8 @@ import { type Api, createApi } from '../../api/api.ts';
 import type { ComponentState, Readiness, RuleParts } from '../../api/apiContext.ts';
 import { openAuthentication } from '../../api/auth/openAuthentication.ts';
 import { readBuiltFiles } from '../../api/userInterface.ts';
+import { admissionWebhook } from '../../api/webhook.ts';
+import { listenAddresses } from '../../config/openAccess.ts';
 import type { Admission } from '../../gateway/admission/admission.ts';
 import { requestExplanation } from '../../gateway/analysis/explainRequest.ts';
 import type { RequestBodies } from '../../gateway/bodies/requestBodies.ts';
@@ -18,6 +20,7 @@ import type { MappedUsers } from '../../gateway/user/userMapping.ts';
 import { clusterInventory, clusterInventoryVersion } from '../../operator/registry/clusterRegistry.ts';
 import { STATEMENT_PATH } from '../../routing/statementProtocol.ts';
 import type { AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
+import { bind } from '../listeners.ts';
 import { databaseSettings, replaySettings, sharesOrigin } from '../settings.ts';
 import type { Control, GatewayContext, Storage } from './context.ts';
 import type { CertificateParts } from './identity.ts';
@@ -202,4 +205,24 @@ function gatewayReadiness(
       ];
     },
   };
+}
+
+/**
+ * Serves the admission webhook if it is enabled.
+ * @throws GatewayError for a used port
+ */
+export async function openWebhook({ config, logger, onClose }: GatewayContext, { operator }: Control): Promise<void> {
+  const { enabled, port, name } = config.resources.webhook;
+  const { webhook, controller } = operator;
+  if (!enabled || webhook === undefined) return;
+  const server = admissionWebhook((resource) => controller.rejection(resource), logger);
+  const { followWebhookCertificate } = await import('../../operator/webhook/webhookCertificate.ts');
+  onClose(followWebhookCertificate(webhook, name, (cert, key) => server.setSecureContext({ cert, key })));
+  const [address] = listenAddresses(config.server.address);
+  const bound = await bind(server, address, port, 'resources.webhook.port');
+  onClose(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  logger.info({ url: `https://${bound}` }, 'admission webhook listening');
 }

@@ -14,7 +14,7 @@ import {
   size,
   text,
 } from '../fields.ts';
-import { tokenIssuer } from './tokenIssuers.ts';
+import { tokenIssuer } from './access.ts';
 
 const strategyList = Object.entries(strategies)
   .map(([name, description]) => `\`${name}\` ${description}`)

@@ -11,15 +11,14 @@ import {
   withoutPath,
 } from '../../model/cel.ts';
 import { checkTimes, durationField, durationMs } from '../../model/durationField.ts';
-import { GatewayClassName } from '../../model/gatewayClass.ts';
-import { MAX_RUNNING_QUERIES } from '../../model/limitBounds.ts';
 import { monitorChoices } from '../../model/monitorType.ts';
 import { clusterNameRules, routingGroupRules } from '../../model/registryCluster.ts';
-import type { Resource } from '../../model/resource.ts';
+import { GatewayClassName, type Resource } from '../../model/resource.ts';
 import { DEFAULT_WEIGHT } from '../../model/strategies.ts';
 import {
   closedObject,
   credentialsHostsField,
+  MAX_RUNNING_QUERIES,
   optionalChoice,
   optionalFlag,
   optionalInteger,

@@ -1,6 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { GatewayClassName } from '../../model/gatewayClass.ts';
-import type { Resource } from '../../model/resource.ts';
+import { GatewayClassName, type Resource } from '../../model/resource.ts';
 import {
   closedObject,
   credentialsHostsField,

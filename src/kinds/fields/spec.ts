@@ -170,3 +170,18 @@ export type Namespaces = Static<ReturnType<typeof namespacesField>>;
 function celOf(rules: readonly CelRule[]): object {
   return rules.length === 0 ? {} : cel(...rules);
 }
+
+/** Maximum limit of concurrent queries, of a cluster, a routing group or a query limit. */
+export const MAX_RUNNING_QUERIES = 1_000_000;
+
+export const MAX_QUEUED_QUERIES = 100_000;
+
+/** Converts a value of an enum of a spec to the name in policies, configuration and metrics: `LeastLoaded` to `leastLoaded`. */
+export function uncapitalized<T extends string>(value: T): Uncapitalize<T> {
+  return `${value.charAt(0).toLowerCase()}${value.slice(1)}` as Uncapitalize<T>;
+}
+
+/** Converts such a name to the value in a spec: `leastLoaded` to `LeastLoaded`. */
+export function capitalized<T extends string>(name: T): Capitalize<T> {
+  return `${name.charAt(0).toUpperCase()}${name.slice(1)}` as Capitalize<T>;
+}

@@ -1,10 +1,9 @@
-import { uncapitalized } from '../../model/choice.ts';
 import { durationMs } from '../../model/durationField.ts';
 import { isRecord } from '../../model/record.ts';
 import type { LimitMatch, LimitPolicy } from '../../routing/admissionPolicy.ts';
 import type { Tenancy } from '../../rules/tenancy.ts';
 import { matchProblems, validMatcher } from '../../rules/textMatcher.ts';
-import type { StringMatch } from '../fields/spec.ts';
+import { type StringMatch, uncapitalized } from '../fields/spec.ts';
 import {
   accepted,
   conditionState,

@@ -1,13 +1,13 @@
 import { type Static, Type } from 'typebox';
 import { cel } from '../../model/cel.ts';
 import { durationField } from '../../model/durationField.ts';
-import { GatewayClassName } from '../../model/gatewayClass.ts';
-import { MAX_QUEUED_QUERIES, MAX_RUNNING_QUERIES } from '../../model/limitBounds.ts';
-import type { Resource } from '../../model/resource.ts';
+import { GatewayClassName, type Resource } from '../../model/resource.ts';
 import { sizeClassNames } from '../../model/sizeEstimates.ts';
 import {
   closedObject,
   literals,
+  MAX_QUEUED_QUERIES,
+  MAX_RUNNING_QUERIES,
   optionalChoice,
   optionalFlag,
   optionalInteger,

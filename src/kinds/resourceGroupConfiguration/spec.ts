@@ -1,6 +1,5 @@
 import { type Static, type TSchema, Type } from 'typebox';
 import { cel, withoutDuplicates } from '../../model/cel.ts';
-import { GatewayClassName } from '../../model/gatewayClass.ts';
 import {
   type FileGroup,
   type FileSelector,
@@ -8,6 +7,7 @@ import {
   fileSelectorSchema,
   groupFields,
 } from '../../model/groupsFile/groupFields.ts';
+import { GatewayClassName } from '../../model/resource.ts';
 import { closedObject, optionalChoice, optionalFlag, optionalText, suspendField } from '../fields/spec.ts';
 
 export const RESOURCE_GROUP_CONFIGURATION = 'ResourceGroupConfiguration';

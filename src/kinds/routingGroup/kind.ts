@@ -1,9 +1,9 @@
-import { uncapitalized } from '../../model/choice.ts';
 import { durationMs } from '../../model/durationField.ts';
 import type { Problem } from '../../model/errors.ts';
 import { DEFAULT_QUEUE, type GroupPolicy, type RequestKey } from '../../routing/admissionPolicy.ts';
 import { type ClusterEntry, takesNewQueries } from '../../routing/routingTable.ts';
 import type { GrantRejection, Tenancy } from '../../rules/tenancy.ts';
+import { uncapitalized } from '../fields/spec.ts';
 import {
   accepted,
   clustersByGroup,

@@ -7,17 +7,16 @@ import {
   withoutControlCharacters,
   withoutDuplicates,
 } from '../../model/cel.ts';
-import { capitalized } from '../../model/choice.ts';
 import { durationField, durationMs } from '../../model/durationField.ts';
-import { GatewayClassName } from '../../model/gatewayClass.ts';
-import { MAX_QUEUED_QUERIES, MAX_RUNNING_QUERIES } from '../../model/limitBounds.ts';
 import { routingGroupRules } from '../../model/registryCluster.ts';
-import { HEADER_NAME_FORM } from '../../model/requestKey.ts';
-import type { Resource } from '../../model/resource.ts';
-import { strategyNames } from '../../model/strategies.ts';
+import { GatewayClassName, type Resource } from '../../model/resource.ts';
+import { HEADER_NAME_FORM, strategyNames } from '../../model/strategies.ts';
 import {
+  capitalized,
   closedObject,
   literals,
+  MAX_QUEUED_QUERIES,
+  MAX_RUNNING_QUERIES,
   optionalChoice,
   optionalFlag,
   optionalInteger,

@@ -1,7 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { groupWithoutEdgeSpaces, immutableName } from '../../model/cel.ts';
-import { GatewayClassName } from '../../model/gatewayClass.ts';
-import type { Resource } from '../../model/resource.ts';
+import { GatewayClassName, type Resource } from '../../model/resource.ts';
 import {
   closedObject,
   optionalChoice,

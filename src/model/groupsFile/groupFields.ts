@@ -4,7 +4,6 @@ import { GatewayError, type Problem } from '../errors.ts';
 import { isRecord } from '../record.ts';
 import { type Checked, compileCheck } from '../validation.ts';
 import { groupSegmentProblem } from './groupName.ts';
-import { memoryLimitProblem } from './memoryLimit.ts';
 
 /** Largest value of the engine's integers. */
 export const MAX_INT = 2_147_483_647;
@@ -308,4 +307,18 @@ function withoutNulls(value: unknown): unknown {
   if (!isRecord(value)) return value;
   const fields = Object.entries(value).filter(([, entry]) => entry !== null);
   return Object.fromEntries(fields.map(([name, entry]) => [name, withoutNulls(entry)]));
+}
+
+/** Number of a percentage such as `80%`; null if invalid. */
+export function percentage(text: string): number | null {
+  const [, number] = /^(\d{1,3}(?:\.\d+)?)%$/.exec(text) ?? [];
+  return number === undefined ? null : Number(number);
+}
+
+/** Returns the mistake in a `softMemoryLimit`, or null. */
+export function memoryLimitProblem(text: string): string | null {
+  const percents = percentage(text);
+  if (percents !== null) return percents <= 100 ? null : 'must be at most 100%';
+  if (engineSizeBytes(text) !== null) return null;
+  return 'must be a percentage such as 80% or a size such as 5GB (B, kB, MB, GB, TB, PB)';
 }

@@ -8,11 +8,11 @@ import {
   type FileGroup,
   type FileSelector,
   limitsOf,
+  percentage,
   selectorProblems,
   valueProblems,
 } from './groupFields.ts';
 import { groupSegmentProblem, variablesOf } from './groupName.ts';
-import { percentage } from './memoryLimit.ts';
 import { shadowWarnings } from './shadowedSelectors.ts';
 
 /** Maximum depth of groups; each level is a part of a name that users read. */

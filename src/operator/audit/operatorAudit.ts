@@ -19,9 +19,8 @@ import type { Fence } from '../../store/store.ts';
 import type { Leadership } from '../leadership/leadership.ts';
 import type { OperatorOptions } from '../operator.ts';
 import type { ResourceWrites } from '../registry/resourceWrites.ts';
-import { fileRules } from '../registry/rulesFile/ruleDocument.ts';
-import { digestOfState, stateDigest, stateOf, writeDigest } from '../sources/resourceDigest.ts';
-import type { FieldWriter } from '../sources/source.ts';
+import { fileRules } from '../registry/rulesFile/rulesFileWatch.ts';
+import { digestOfState, type FieldWriter, stateDigest, stateOf, writeDigest } from '../sources/source.ts';
 
 /** Time from a change to its comparison, in milliseconds. */
 const COMPARE_MS = 250;

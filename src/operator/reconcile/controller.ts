@@ -29,14 +29,12 @@ import type { RoutingTableHolder } from '../../routing/routingTable.ts';
 import type { Store } from '../../store/store.ts';
 import type { Leadership } from '../leadership/leadership.ts';
 import { annotate, FencedWrite, type ResourceSource, resourceOfStored, VersionConflict } from '../sources/source.ts';
-import type { ExternalChangeReport } from './externalChanges.ts';
 import type { GroupApplier } from './groupApplier.ts';
 import type { OperatorMetrics } from './metrics.ts';
 import { ResourceWriter, type StoredState } from './resourceWriter.ts';
 import { RoutingState } from './routingState.ts';
-import type { DeletionGuardSettings, DeletionHold, OtherLosses } from './servedResources.ts';
-import { ServedResources } from './servedResources.ts';
-import { type DatabaseView, RowWatch } from './unmanagedRows.ts';
+import { type DeletionGuardSettings, type DeletionHold, type OtherLosses, ServedResources } from './servedResources.ts';
+import { type DatabaseView, type ExternalChangeReport, RowWatch } from './unmanagedRows.ts';
 import { WorkQueue } from './workQueue.ts';
 
 /** A refresh is followed by a pause of twice its time, at most this long, so that a large one leaves time for everything else. */

@@ -17,7 +17,6 @@ import {
   ENGINE_CLUSTER_DISCOVERY,
   WEIGHT_ANNOTATION,
 } from '../../kinds/engineClusterDiscovery/spec.ts';
-import { ChangeCount } from '../../model/changeCount.ts';
 import { GatewayError } from '../../model/errors.ts';
 import type { RegistryCluster } from '../../model/registryCluster.ts';
 import { ACTIVE_ANNOTATION, keyTextOf, type Resource, registryNameOf } from '../../model/resource.ts';
@@ -25,9 +24,10 @@ import type { RoutableCluster } from '../../routing/routingTable.ts';
 import type { GrantRejection } from '../../rules/tenancy.ts';
 import type { SourceName } from '../../store/store.ts';
 import type { Controller } from '../reconcile/controller.ts';
-import type { HealthCredentials, SecretCredentials } from '../sources/kubernetes/healthCredentials.ts';
+import type { HealthCredentials, SecretCredentials } from '../sources/kubernetes/referencedObjects.ts';
 import type { ResourceChange, ResourceSource } from '../sources/source.ts';
 import {
+  ChangeCount,
   type DeclaredResource,
   declaredResource,
   digestOfJson,

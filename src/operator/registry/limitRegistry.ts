@@ -3,12 +3,12 @@ import { isLimitOutcome, type LimitOutcome, queryLimit } from '../../kinds/query
 import { QUERY_LIMIT, type QueryLimitSpec } from '../../kinds/queryLimit/spec.ts';
 import { type GroupOutcome, groupRejection, isGroupOutcome, routingGroup } from '../../kinds/routingGroup/kind.ts';
 import { ROUTING_GROUP, type RoutingGroupSpec } from '../../kinds/routingGroup/spec.ts';
-import { ChangeCount } from '../../model/changeCount.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { keyOf, keyText } from '../../model/resource.ts';
 import type { AdmissionCount, AdmissionCounts } from '../../routing/admissionCounts.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
 import {
+  ChangeCount,
   type DeclaredResource,
   declaredResource,
   mustBeGranted,

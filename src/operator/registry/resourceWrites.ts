@@ -7,13 +7,18 @@ import type { Clock } from '../../model/clock.ts';
 import type { ClusterAddresses } from '../../model/clusterAddresses.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { isRecord } from '../../model/record.ts';
-import type { Condition } from '../../model/resource.ts';
-import { type Kind, keyOf, type Resource, type ResourceKey, registryNameOf } from '../../model/resource.ts';
+import {
+  type Condition,
+  type Kind,
+  keyOf,
+  type Resource,
+  type ResourceKey,
+  registryNameOf,
+} from '../../model/resource.ts';
 import { resourceNames } from '../../model/resourceName.ts';
 import type { RoutingTableHolder } from '../../routing/routingTable.ts';
 import type { GrantRejection } from '../../rules/tenancy.ts';
 import type { Controller } from '../reconcile/controller.ts';
-import { writeDigest } from '../sources/resourceDigest.ts';
 import {
   isEmptyChange,
   noSuchResource,
@@ -21,6 +26,7 @@ import {
   type ResourceChange,
   type ResourceSource,
   VersionConflict,
+  writeDigest,
 } from '../sources/source.ts';
 
 /** Number of times that a write is decided again as the resource changed under it. */
@@ -334,4 +340,21 @@ function wholeChange(schema: object, { spec }: Resource, wanted: Resource['spec'
     remove: changed.filter((field) => wanted[field] === undefined),
     annotations: {},
   };
+}
+
+/** Numbers the states of immutable parts: the number grows whenever a part has changed since the last call. */
+export class ChangeCount {
+  #parts: readonly unknown[] = [];
+  #count = 0;
+
+  /** The number of the present state, from 1. @param parts always in the same order; compared by `Object.is` */
+  of(parts: Iterable<unknown>): number {
+    const present = [...parts];
+    const isSame =
+      present.length === this.#parts.length && present.every((part, index) => Object.is(part, this.#parts[index]));
+    if (isSame && this.#count > 0) return this.#count;
+    this.#parts = present;
+    this.#count += 1;
+    return this.#count;
+  }
 }

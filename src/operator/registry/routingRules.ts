@@ -2,16 +2,15 @@ import { dirname } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { routingRule } from '../../kinds/routingRule/kind.ts';
 import { ROUTING_RULE, type RoutingRuleSpec } from '../../kinds/routingRule/spec.ts';
-import { ChangeCount } from '../../model/changeCount.ts';
 import { GatewayError } from '../../model/errors.ts';
 import { keyOf, keyTextOf, type Resource, registryNameOf } from '../../model/resource.ts';
 import { plainRule } from '../../rules/compile/definition.ts';
 import { draftProblems, placedText, type RuleDraft } from '../../rules/compile/ruleDraft.ts';
 import { parseRulesFile } from '../../rules/compile/rulesFile.ts';
 import { changeManifestFile } from '../sources/directory/manifestFiles.ts';
-import { digestOfState } from '../sources/resourceDigest.ts';
+import { digestOfState } from '../sources/source.ts';
 import type { RegistryDeletion } from './clusterRegistry.ts';
-import { mustBeGranted, specVersion, type WriteContext } from './resourceWrites.ts';
+import { ChangeCount, mustBeGranted, specVersion, type WriteContext } from './resourceWrites.ts';
 import {
   engineOf,
   type InventoryRule,
@@ -26,10 +25,10 @@ import {
   fileRuleKey,
   fileRules,
   type RuleFields,
+  RulesFileWatch,
   removeRule,
   replaceRule,
-} from './rulesFile/ruleDocument.ts';
-import { RulesFileWatch } from './rulesFile/rulesFileWatch.ts';
+} from './rulesFile/rulesFileWatch.ts';
 
 /** A rule as it is listed: the fields of a rules file, where it lives, and what only resources have. */
 export interface ListedRule extends Omit<RuleFields, 'priority'> {

@@ -10,8 +10,7 @@ import type { CompileContext } from '../../rules/language/scope.ts';
 import type { CompiledRules, RuleReport, RulesFileProblem } from '../../rules/ruleCompiler.ts';
 import type { Provenance, ResourceSource } from '../sources/source.ts';
 import { digestOfJson, type ResourceWrites } from './resourceWrites.ts';
-import { fieldsOf } from './rulesFile/ruleDocument.ts';
-import type { RulesFileWatch } from './rulesFile/rulesFileWatch.ts';
+import { fieldsOf, type RulesFileWatch } from './rulesFile/rulesFileWatch.ts';
 
 const MAX_WARNINGS = 200;
 

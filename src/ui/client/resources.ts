@@ -1,9 +1,8 @@
 import { keepPreviousData, type QueryKey, queryOptions, useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import type { TopicName } from '../../api/events.ts';
 import type { DEFAULT_PRIORITY } from '../../kinds/routingRule/spec.ts';
-import { call } from './call.ts';
+import { call, SLOW_MS } from './call.ts';
 import { useLive } from './live.ts';
-import { SLOW_MS } from './queryClient.ts';
 import type {
   AuditPage,
   Calibration,

@@ -3,8 +3,8 @@ import { IconAlertTriangle, IconCircleCheck, IconHourglass } from '@tabler/icons
 import type { ReactNode } from 'react';
 import type { HealthStatus, OutcomeView } from '../client/types.ts';
 import classes from './components.module.css';
+import { formatBytes } from './elements.tsx';
 import { Panel } from './frame.tsx';
-import { formatBytes } from './texts.ts';
 
 interface PlainRow {
   readonly key: string;

@@ -1,7 +1,6 @@
 import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/react-query';
 import { createContext, useContext, useEffect, useState } from 'react';
-import { ApiError, call, onSessionEnded } from '../client/call.ts';
-import { USER } from '../client/queryClient.ts';
+import { ApiError, call, onSessionEnded, USER } from '../client/call.ts';
 import { getter } from '../client/resources.ts';
 import type { LoginMethod, LoginMethods, UiConfiguration, UsablePages, UserInfo, UserRole } from '../client/types.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { effectiveYaml } from '../../../src/config/effective.ts';
+import { effectiveYaml } from '../../../src/config/derived.ts';
 import { configFields, type GatewayConfig } from '../../../src/config/gatewayConfig.ts';
 import { parseConfig } from '../../../src/config/loadConfig.ts';
 import { maskUrls } from '../../../src/config/logger.ts';

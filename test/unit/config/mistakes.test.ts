@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { parseConfig } from '../../../src/config/loadConfig.ts';
-import { problemLine } from '../../../src/config/problem.ts';
+import { problemLine } from '../../../src/config/source.ts';
 
 /** Files with mistakes, each with every problem it must give, as `line: key: message`. */
 const mistakes = parse(readFileSync('test/fixtures/config/mistakes.yaml', 'utf8')) as readonly {

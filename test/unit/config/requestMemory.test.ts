@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
+import { requestMemoryLimits } from '../../../src/config/derived.ts';
 import { parseConfig } from '../../../src/config/loadConfig.ts';
-import { requestMemoryLimits } from '../../../src/config/requestMemory.ts';
 
 const MB = 1024 ** 2;
 

@@ -4,7 +4,7 @@ import type { Resource } from '../../../src/model/resource.ts';
 import {
   HEALTH_CREDENTIALS_LABEL,
   SecretCredentials,
-} from '../../../src/operator/sources/kubernetes/healthCredentials.ts';
+} from '../../../src/operator/sources/kubernetes/referencedObjects.ts';
 import { Tenancy } from '../../../src/rules/tenancy.ts';
 
 type Answer =

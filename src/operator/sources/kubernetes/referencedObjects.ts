@@ -1,7 +1,10 @@
 import { LRUCache } from 'lru-cache';
 import type { ObjectData } from '../../../kinds/serviceLookup.ts';
+import type { Clock } from '../../../model/clock.ts';
 import { growingTo } from '../../../model/growingCache.ts';
-import { API_GROUP } from '../../../model/resource.ts';
+import { hostMatches, hostOf } from '../../../model/hostPattern.ts';
+import { API_GROUP, type Resource } from '../../../model/resource.ts';
+import { servicesOf } from '../../../rules/tenancy.ts';
 import type { KubeApi } from './kubeApi.ts';
 import { kubeCode, kubeReason } from './kubeErrors.ts';
 
@@ -79,4 +82,120 @@ export class ReferencedObjects {
       return result.ok ? result : failed('RefUnreadable', `cannot be read: ${kubeReason(error)}`);
     }
   }
+}
+
+export const HEALTH_CREDENTIALS_LABEL = `${API_GROUP}/health-credentials`;
+
+/** Reason that there are no credentials, as of the condition `HealthCredentials`. */
+interface Missing {
+  readonly ok: false;
+  readonly reason: string;
+  readonly message: string;
+  /** The API server did not state what the Secret holds. */
+  readonly isAway?: boolean;
+}
+/** User and password of a cluster's health checks, or why they are missing. Never logged. */
+export type HealthCredentials = { readonly ok: true; readonly username: string; readonly password: string } | Missing;
+
+/** Fields of `spec.healthCheck` about credentials. */
+interface CredentialsSpec {
+  readonly credentialsSecretRef?: { readonly name: string };
+  readonly credentialsHosts?: readonly string[];
+}
+
+/** Time that a Secret is used before it is read again. Milliseconds. */
+const MAX_AGE_MS = 60_000;
+/** Most Secrets that are remembered; the one read first is forgotten. */
+const MAX_CACHED = 10_000;
+
+/**
+ * Reads the Secrets that `spec.healthCheck.credentialsSecretRef` names: of the resource's own namespace only, and only those
+ * that are labelled for it. They go to `spec.healthCheck.credentialsHosts`, by default to Services of that namespace.
+ */
+export class SecretCredentials {
+  readonly #api: Pick<KubeApi, 'readObject'>;
+  readonly #clock: Clock;
+  readonly #read = new LRUCache<string, { readonly at: number; readonly result: Promise<HealthCredentials> }>(
+    growingTo(MAX_CACHED),
+  );
+
+  constructor(api: Pick<KubeApi, 'readObject'>, clock: Clock) {
+    this.#api = api;
+    this.#clock = clock;
+  }
+
+  /**
+   * The credentials of a cluster's resource; null when it names none.
+   * @param proxyTo the URL that they would be sent to
+   * @param notGranted reason that Secrets of its namespace may not be sent there, or null
+   */
+  async of(resource: Resource, proxyTo: string, notGranted: string | null): Promise<HealthCredentials | null> {
+    const { credentialsSecretRef, credentialsHosts } = (resource.spec.healthCheck ?? {}) as CredentialsSpec;
+    if (credentialsSecretRef === undefined) return null;
+    const { name } = credentialsSecretRef;
+    const { namespace } = resource.metadata;
+    const rejection = hostRejection(namespace, name, credentialsHosts, proxyTo);
+    if (rejection !== null) return { ok: false, reason: 'HostNotAllowed', message: rejection };
+    if (notGranted !== null) return { ok: false, reason: 'HostNotGranted', message: notGranted };
+    return await this.#secret(namespace, name);
+  }
+
+  async #secret(namespace: string, name: string): Promise<HealthCredentials> {
+    const key = `${namespace}/${name}`;
+    const now = this.#clock.monotonic();
+    const entry = this.#read.get(key);
+    if (entry !== undefined && now - entry.at < MAX_AGE_MS) return await entry.result;
+    const result = this.#readSecret(namespace, name);
+    this.#read.set(key, { at: now, result });
+    const read = await result;
+    if (read.ok) return read;
+    this.#read.delete(key);
+    const before = read.isAway ? await entry?.result : undefined;
+    if (entry === undefined || before?.ok !== true) return read;
+    // The API server is unavailable: health checks continue with what it said last, and it is asked again at each of them.
+    this.#read.set(key, entry);
+    return before;
+  }
+
+  async #readSecret(namespace: string, name: string): Promise<HealthCredentials> {
+    const failed = (reason: string, message: string, isAway = false): HealthCredentials => ({
+      ...{ ok: false, reason, message: `Secret ${namespace}/${name} ${message}`, isAway },
+    });
+    try {
+      const { labels, data } = await this.#api.readObject('Secret', namespace, name);
+      if (labels[HEALTH_CREDENTIALS_LABEL] !== 'true') {
+        return failed('SecretNotLabelled', `must be labelled ${HEALTH_CREDENTIALS_LABEL}=true to be read`);
+      }
+      const { username, password } = data;
+      if (username === undefined || password === undefined) {
+        return failed('SecretIncomplete', 'must have the keys username and password');
+      }
+      return { ok: true, username, password };
+    } catch (error) {
+      const code = kubeCode(error);
+      if (code === 404) return failed('SecretNotFound', 'does not exist');
+      // 401 and 403 come from an API server that restarts as well; neither states anything about the Secret.
+      if (code === 403) return failed('SecretForbidden', `${missingRole(namespace)} (${kubeReason(error)})`, true);
+      return failed('SecretUnreadable', `cannot be read: ${kubeReason(error)}`, true);
+    }
+  }
+}
+
+function missingRole(namespace: string): string {
+  return `cannot be read: the gateway's service account needs a Role and a RoleBinding in namespace ${namespace} that let it get Secrets there; manifests/health-credentials and the value rbac.secretNamespaces of the Helm chart have them`;
+}
+
+/** Returns the reason that a Secret may not be sent to a URL, with the fix; null if it may. */
+function hostRejection(
+  namespace: string,
+  name: string,
+  hosts: readonly string[] | undefined,
+  proxyTo: string,
+): string | null {
+  const allowed = hosts ?? servicesOf(namespace);
+  if (hostMatches(allowed, proxyTo)) return null;
+  const host = hostOf(proxyTo);
+  const fix = `credentialsHosts: ${JSON.stringify([...(hosts ?? []), host])}`;
+  const targets = hosts === undefined ? `Services of namespace ${namespace}` : hosts.join(', ');
+  return `spec.healthCheck.credentialsHosts does not name ${host}: Secret ${namespace}/${name} is sent to ${targets} only; write ${fix}`;
 }

@@ -4,6 +4,7 @@ import { useSearchParams } from 'react-router';
 import { useAuditedChange, useEarlier } from '../../client/resources.ts';
 import type { AuditedChange, AuditPage as Page } from '../../client/types.ts';
 import { useAddressState } from '../../components/addressState.ts';
+import classes from '../../components/components.module.css';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
 import { Faint, LightBadge, To } from '../../components/elements.tsx';
 import { PlainTable } from '../../components/facts.tsx';
@@ -12,7 +13,6 @@ import { type FilterField, FilterForm, filterParameters, filtersOf } from '../..
 import { EarlierPages, Framed, PageFrame, RequestState } from '../../components/frame.tsx';
 import { clusterAddress, groupAddress, queryAddress, ruleAddress } from '../../components/names.tsx';
 import { Time } from '../../components/time.tsx';
-import classes from './audit.module.css';
 
 const sources: Readonly<Record<AuditedChange['source'], string>> = {
   rest: 'REST',

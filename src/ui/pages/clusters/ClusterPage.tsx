@@ -8,7 +8,7 @@ import { RARELY_MS } from '../../client/live.ts';
 import { RUNNING_KEY, useCluster } from '../../client/resources.ts';
 import type { ClusterDetails } from '../../client/types.ts';
 import { useOpenInAddress } from '../../components/addressState.ts';
-import { Faint, Notice, SmallAction, To } from '../../components/elements.tsx';
+import { Faint, formatElapsed, Notice, SmallAction, To } from '../../components/elements.tsx';
 import { FactList, PlainTable, StatusBadge } from '../../components/facts.tsx';
 import { Columns, EmptyState, PageFrame, Panel, RequestState } from '../../components/frame.tsx';
 import {
@@ -18,7 +18,6 @@ import {
   queryAddress,
   useNameInPath,
 } from '../../components/names.tsx';
-import { formatElapsed } from '../../components/texts.ts';
 import { Ago, Time } from '../../components/time.tsx';
 import { useSees } from '../../session/session.ts';
 import { Leads, QueryFigures } from '../groups/objectParts.tsx';

@@ -1,14 +1,13 @@
 import { Badge, Group, Stack, Switch, Text } from '@mantine/core';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import type { ENGINE_CLUSTER_DISCOVERY } from '../../../kinds/engineClusterDiscovery/spec.ts';
-import { SLOW_MS } from '../../client/queryClient.ts';
+import { SLOW_MS } from '../../client/call.ts';
 import { CLUSTERS, drainQuery } from '../../client/resources.ts';
 import type { ClusterState, Drain, NewQueries, ResourceCondition } from '../../client/types.ts';
 import type { Column } from '../../components/DataTable.tsx';
-import { Faint, LightBadge, Strong } from '../../components/elements.tsx';
+import { Faint, formatElapsed, LightBadge, Strong } from '../../components/elements.tsx';
 import type { Fact } from '../../components/facts.tsx';
 import { AuditLink, managersText } from '../../components/ownership.tsx';
-import { formatElapsed } from '../../components/texts.ts';
 import { Ago, MessageText, Time } from '../../components/time.tsx';
 import { useRole } from '../../session/session.ts';
 import classes from './clusters.module.css';

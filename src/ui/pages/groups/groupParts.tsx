@@ -1,9 +1,9 @@
 import { Badge, Stack, Text } from '@mantine/core';
 import type { RoutingGroupSpec } from '../../../kinds/routingGroup/spec.ts';
 import type { GroupDetails, GroupState, LimitState } from '../../client/types.ts';
+import classes from '../../components/components.module.css';
 import { Faint } from '../../components/elements.tsx';
 import { AuditLink } from '../../components/ownership.tsx';
-import classes from '../limits/limits.module.css';
 
 interface DeclarationProps {
   readonly kind: string;

@@ -3,17 +3,15 @@ import { IconDownload, IconExternalLink, IconRefresh } from '@tabler/icons-react
 import { keepPreviousData, useIsFetching, useQuery, useQueryClient } from '@tanstack/react-query';
 import { memo, useEffect, useMemo } from 'react';
 import { Link, useSearchParams } from 'react-router';
-import { call } from '../../client/call.ts';
-import { SLOW_MS } from '../../client/queryClient.ts';
+import { call, SLOW_MS } from '../../client/call.ts';
 import { useClusters, useEarlier } from '../../client/resources.ts';
 import type { ClusterState, ListedQuery, OutcomeView, QueryPage, SearchRow } from '../../client/types.ts';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
-import { CopyText, To } from '../../components/elements.tsx';
+import { CopyText, formatElapsed, To } from '../../components/elements.tsx';
 import { OutcomeBadge } from '../../components/facts.tsx';
 import { FilterForm } from '../../components/forms.tsx';
 import { EarlierPages, EmptyState, Framed, PageFrame, RequestState } from '../../components/frame.tsx';
 import { QueryId, queryAddress } from '../../components/names.tsx';
-import { formatElapsed } from '../../components/texts.ts';
 import { Time } from '../../components/time.tsx';
 import { useSession } from '../../session/session.ts';
 import {

@@ -4,12 +4,12 @@ import type { QueryLimitSpec } from '../../../kinds/queryLimit/spec.ts';
 import { useGroups, useLimits } from '../../client/resources.ts';
 import type { GroupState, LimitState } from '../../client/types.ts';
 import { useAddressState } from '../../components/addressState.ts';
+import classes from '../../components/components.module.css';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
 import { Faint } from '../../components/elements.tsx';
 import { Framed, PageFrame, RequestState } from '../../components/frame.tsx';
 import { ClusterNames, GroupName, GroupNames } from '../../components/names.tsx';
 import { counted, DeclaringResource, GroupDeclaration, isInvalid, ofLimit, specOf } from '../groups/groupParts.tsx';
-import classes from './limits.module.css';
 
 /** Limits: routing groups with their queues, and limits of users and sources, each with its usage. */
 export default function LimitsPage() {

@@ -6,9 +6,9 @@ import { useState } from 'react';
 import { product } from '../../app/gateway.ts';
 import { call, messageOf } from '../../client/call.ts';
 import type { LoginMethod } from '../../client/types.ts';
+import classes from '../../components/components.module.css';
 import { Notice } from '../../components/elements.tsx';
 import { useSessionChange } from '../../session/session.ts';
-import classes from './LoginPage.module.css';
 
 interface LoginPageProps {
   readonly methods: readonly LoginMethod[];

@@ -2,13 +2,13 @@ import { Stack, Text, TextInput, Title } from '@mantine/core';
 import { useQueue } from '../../client/resources.ts';
 import type { QueuedQuery } from '../../client/types.ts';
 import { useAddressState } from '../../components/addressState.ts';
+import classes from '../../components/components.module.css';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
 import { Faint } from '../../components/elements.tsx';
 import { EmptyState, Framed, PageFrame, RequestState } from '../../components/frame.tsx';
 import { GroupName } from '../../components/names.tsx';
 import { Ago } from '../../components/time.tsx';
 import { useRole } from '../../session/session.ts';
-import classes from './queue.module.css';
 import { noneWaits, QueueTable, RunningTable } from './tables.tsx';
 
 /**

@@ -4,13 +4,13 @@ import { useMemo } from 'react';
 import { useDrop, useEnd, useMoveFirst } from '../../client/changes.ts';
 import { type RunningFilter, useQueue, useRunning } from '../../client/resources.ts';
 import type { QueuedQuery, RunningQuery } from '../../client/types.ts';
+import classes from '../../components/components.module.css';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
 import { CopyText, Faint, SmallAction, To } from '../../components/elements.tsx';
 import { RequestState } from '../../components/frame.tsx';
 import { ClusterName, GroupName, QueryId } from '../../components/names.tsx';
 import { Ago } from '../../components/time.tsx';
 import { useRole } from '../../session/session.ts';
-import classes from './queue.module.css';
 
 /** Queued queries; administrators can move them to the front or drop them. */
 export function QueueTable({ queries }: { readonly queries: readonly QueuedQuery[] }) {

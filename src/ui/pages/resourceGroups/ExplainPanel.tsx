@@ -3,9 +3,8 @@ import { useForm } from '@mantine/form';
 import { useMutation } from '@tanstack/react-query';
 import { call } from '../../client/call.ts';
 import type { GroupExplanation } from '../../client/types.ts';
-import { Notice } from '../../components/elements.tsx';
+import { listed, Notice } from '../../components/elements.tsx';
 import { QuestionForm } from '../../components/forms.tsx';
-import { listed } from '../../components/texts.ts';
 import { queryTypeChoices } from './forms.ts';
 import classes from './resourceGroups.module.css';
 

@@ -4,19 +4,18 @@ import { useState } from 'react';
 import { useSearchParams } from 'react-router';
 import { useDigest } from '../../client/resources.ts';
 import type { DigestDetails, DigestFiguresResponse } from '../../client/types.ts';
+import classes from '../../components/components.module.css';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
-import { SmallAction, To } from '../../components/elements.tsx';
+import { formatBytes, formatElapsed, SmallAction, To } from '../../components/elements.tsx';
 import { FactList, Inputs, OutcomeBadge, PlainTable } from '../../components/facts.tsx';
 import { FilterForm, filterParameters, filtersOf } from '../../components/forms.tsx';
 import { Columns, EmptyState, PageFrame, Panel, RequestState } from '../../components/frame.tsx';
 import { ClusterName, GroupName, QueryId, useNameInPath } from '../../components/names.tsx';
-import { formatBytes, formatElapsed } from '../../components/texts.ts';
 import { Time } from '../../components/time.tsx';
 import { useRole } from '../../session/session.ts';
 import { TimeChart } from '../dashboard/TimeChart.tsx';
 import { RuleDialog } from '../rules/RuleDialog.tsx';
 import { workloadFilters } from './WorkloadPage.tsx';
-import classes from './workload.module.css';
 
 const HOUR_MS = 3_600_000;
 

@@ -2,15 +2,14 @@ import { Text } from '@mantine/core';
 import { useSearchParams } from 'react-router';
 import { useCalibration, useDigests } from '../../client/resources.ts';
 import type { DigestFiguresResponse, DigestList } from '../../client/types.ts';
+import classes from '../../components/components.module.css';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
-import { Faint, To } from '../../components/elements.tsx';
+import { Faint, formatElapsed, To } from '../../components/elements.tsx';
 import { PlainTable } from '../../components/facts.tsx';
 import { type FilterField, FilterForm, filterParameters, filtersOf } from '../../components/forms.tsx';
 import { Framed, PageFrame, Panel, RequestState } from '../../components/frame.tsx';
-import { formatElapsed } from '../../components/texts.ts';
 import { Time } from '../../components/time.tsx';
 import { useRole } from '../../session/session.ts';
-import classes from './workload.module.css';
 
 const orders = [
   { value: '', label: 'Processor time' },
