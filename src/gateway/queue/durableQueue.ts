@@ -169,7 +169,8 @@ export class DurableQueue {
   noteRunning(id: string, isSettled: boolean, touchedAt = Number.NEGATIVE_INFINITY): void {
     if (isSettled) {
       this.#running.delete(id);
-      this.#settled.add(id);
+      // One that is left out loses its request five minutes after its last poll.
+      if (this.#settled.size < MAX_QUERIES) this.#settled.add(id);
     } else if (!this.#running.has(id) && this.#running.size < MAX_QUERIES) {
       this.#running.set(id, { polledAt: this.#now(), touchedAt });
     }

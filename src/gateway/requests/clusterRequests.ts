@@ -553,6 +553,8 @@ export class FollowUpExchange extends ForwardExchange {
       }
     } catch (error) {
       logger.warn({ err: error, queryId: this.#queryId }, 'failed to retry lost query');
+      // The error of its cluster is a response; a lost query may continue once the database is back.
+      if (failure !== null) return false;
       if (this.isAwaited) {
         this.discard();
         this.reject(undecidedQuery(this.#queryId));
