@@ -52,6 +52,11 @@ export async function run(): Promise<void> {
       }
       console.log(`${name}: ${times.sort((a, b) => a - b)[ROUNDS >> 1]?.toFixed(0)} ms`);
     };
+    const borders = { measure: 'elapsed', mediumFrom: 1_000, largeFrom: 3_000 } as const;
+    const cpu = process.cpuUsage();
+    await median('estimates of sizes', () => store.sizeEstimates.read(now, borders));
+    const { user, system } = process.cpuUsage(cpu);
+    console.log(`  processor time: ${((user + system) / ROUNDS / 1_000).toFixed(0)} ms`);
     const { top, of } = store.digestStatistics;
     for (const days of [1, 7, DAYS]) {
       const range = { from: now - days * 24 * HOUR, to: now };

@@ -1,3 +1,8 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { type SizeEstimate, SizeEstimates } from '../src/model/sizeEstimates.ts';
+import { textReader } from '../src/rules/decide/conditionIndex.ts';
+import type { RuleRequest } from '../src/rules/decision.ts';
 import { statementDigests, statementLabels } from '../src/sql/statementDigests.ts';
 import { tokenizeSql } from '../src/sql/syntax/lexer.ts';
 
@@ -31,6 +36,42 @@ function time(texts: readonly string[], call: (text: string) => unknown): number
   return best;
 }
 
+const ESTIMATES = 10_000;
+
+/** Estimates of as many exact statements and shapes as a replica holds. */
+function estimates(): SizeEstimates {
+  const all = (source: 'exact' | 'shape', from: number) =>
+    new Map(
+      Array.from({ length: ESTIMATES }, (_, i): [string, SizeEstimate] => {
+        const seconds = (i + 1.5) / 1_000;
+        const figures = { seconds, cpuSeconds: seconds / 2, peakMemoryBytes: 2 ** 31 + i, confidence: 0.87 };
+        return [(from + i).toString(16).padStart(16, '0'), { sizeClass: 'M', ...figures, source, runs: i }];
+      }),
+    );
+  return new SizeEstimates({ until: 1, exact: all('exact', 0), shapes: all('shape', ESTIMATES) });
+}
+
+/** Cost of estimates of statements with digests, and of the key by which rules remember a decision. */
+function measureEstimates(): void {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  collect();
+  const before = process.memoryUsage().heapUsed;
+  const all = estimates();
+  collect();
+  const bytes = process.memoryUsage().heapUsed - before;
+  const numbers = Array.from({ length: 200 }, (_, i) => (i * 97).toString(16).padStart(16, '0'));
+  const read = time(numbers, (number) => all.read({ exact: number, shape: number }));
+  const keyOf = textReader('estimate');
+  const key = time(numbers, (number) => {
+    const estimates = { read: () => all.read({ exact: number, shape: number }) };
+    return keyOf({ queryProperties: { body: '', estimates } } as unknown as RuleRequest);
+  });
+  console.log(
+    `estimates: ${read.toFixed(2)} read, ${key.toFixed(2)} with the key of a decision; ${2 * ESTIMATES} take ${(bytes / 1e6).toFixed(1)} MB`,
+  );
+}
+
 /** `npm run bench -- digests`: digests and labels of statements, with the lexer and after it (docs/performance.md#digests). */
 export async function run(): Promise<void> {
   console.log('microseconds of processor time a statement, best of 7 rounds');
@@ -44,4 +85,5 @@ export async function run(): Promise<void> {
     const columns = [mean.toFixed(0).padStart(10), whole.toFixed(2).padStart(11), lexer.toFixed(2).padStart(22)];
     console.log(`${columns.join('')}${(whole - lexer).toFixed(2).padStart(21)}${labels.toFixed(2).padStart(10)}`);
   }
+  measureEstimates();
 }
