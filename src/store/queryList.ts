@@ -48,6 +48,7 @@ export interface QueryEnd {
   readonly state: QueryState;
   readonly errorName: string | null;
   readonly elapsedMillis: number | null;
+  readonly digest: string | null;
 }
 
 export type QueryList = ReturnType<typeof queryList>;
@@ -184,7 +185,13 @@ export function queryList(database: Database) {
         const rows: (QueryEnd & { readonly queryId: string })[] = await knex('eg_query_outcomes')
           .whereIn('query_id', [...ids])
           .whereNot('state', RUNNING)
-          .select({ queryId: 'query_id', state: 'state', errorName: 'error_name', elapsedMillis: 'elapsed_ms' });
+          .select({
+            queryId: 'query_id',
+            state: 'state',
+            errorName: 'error_name',
+            elapsedMillis: 'elapsed_ms',
+            digest: 'digest',
+          });
         return new Map(rows.map(({ queryId, ...end }) => [queryId, end]));
       }),
   };

@@ -122,6 +122,7 @@ export const SearchRow = Type.Object({
   state: Type.Optional(QueryOutcome.properties.state),
   errorName: Type.Optional(textField('SYNTAX_ERROR')),
   elapsedMillis: Type.Optional(Type.Number({ description: 'From its creation to its end.' })),
+  digest: Type.Optional(textField('Digest of the shape of its statement.')),
 });
 export type SearchRow = ResponseBody<typeof SearchRow>;
 

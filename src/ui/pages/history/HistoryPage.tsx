@@ -11,7 +11,7 @@ import { CopyText, formatElapsed, To } from '../../components/elements.tsx';
 import { OutcomeBadge } from '../../components/facts.tsx';
 import { FilterForm } from '../../components/forms.tsx';
 import { EarlierPages, EmptyState, Framed, PageFrame, RequestState } from '../../components/frame.tsx';
-import { QueryId, queryAddress } from '../../components/names.tsx';
+import { DigestName, QueryId, queryAddress } from '../../components/names.tsx';
 import { Time } from '../../components/time.tsx';
 import { useSession } from '../../session/session.ts';
 import {
@@ -312,10 +312,13 @@ const columns: readonly Column<HistoryEntry>[] = [
   { id: 'Source', header: 'Source', cell: ({ source }) => named(source) },
   {
     ...{ id: 'SQL', header: 'SQL' },
-    cell: ({ queryId, queryText }) => (
-      <Link className={classes.sql} to={queryAddress(queryId)}>
-        {queryText.slice(0, 200)}
-      </Link>
+    cell: ({ queryId, queryText, digest }) => (
+      <>
+        <Link className={classes.sql} to={queryAddress(queryId)}>
+          {queryText.slice(0, 200)}
+        </Link>
+        {digest !== null && <DigestName name={digest} />}
+      </>
     ),
   },
 ];
@@ -349,15 +352,16 @@ interface HistoryEntry {
   readonly at: number;
   /** True if it was not sent through the gateway. */
   readonly bypassed: boolean;
+  readonly digest: string | null;
   /** Null: it runs, or its end was not observed. */
   readonly outcome: Pick<OutcomeView, 'state' | 'errorName' | 'elapsedMillis'> | null;
 }
 
 function entryOfRow(row: SearchRow, clusters: readonly NamedUrl[]): HistoryEntry {
   const { queryId, queryText, user = null, source = null, routingGroup = null, captureTime } = row;
-  const { state, errorName = null, elapsedMillis = null } = row;
+  const { state, errorName = null, elapsedMillis = null, digest = null } = row;
   return {
-    ...{ queryId, queryText, user, source, routingGroup, bypassed: false, at: captureTime },
+    ...{ queryId, queryText, user, source, routingGroup, bypassed: false, digest, at: captureTime },
     cluster: clusterText(row, clusters),
     enginePage: engineLink(row),
     outcome: state === undefined ? null : { state, errorName, elapsedMillis },
@@ -370,7 +374,17 @@ function entryOfListed(query: ListedQuery, clusters: readonly NamedUrl[]): Histo
   const present = outcome?.state === 'REFUSED' ? undefined : clusters.find(({ name }) => name === cluster);
   const engine = present?.externalUrl ?? present?.proxyTo ?? null;
   return {
-    ...{ queryId, queryText, user, source, routingGroup, bypassed, outcome, at: Date.parse(created) },
+    ...{
+      queryId,
+      queryText,
+      user,
+      source,
+      routingGroup,
+      bypassed,
+      digest: outcome?.digest ?? null,
+      outcome,
+      at: Date.parse(created),
+    },
     cluster: cluster ?? '',
     enginePage: engine === null ? null : engineLink({ queryId, backendUrl: engine }),
   };
