@@ -6,7 +6,7 @@ const HOUR = 3_600_000;
 const DAYS = 30;
 const QUERIES = 1_000_000;
 const DIGESTS = 20_000;
-const PART = 50_000;
+const PART = 10_000;
 const ROUNDS = 5;
 
 /** Outcomes of queries at an even rate: digests are chosen at random, with groups and clusters that do not depend on them. */
@@ -39,7 +39,7 @@ export async function run(): Promise<void> {
     for (let from = 0; from < QUERIES; from += PART) await knex.raw(fill(from, start, (now - start) / QUERIES));
     await knex.raw('vacuum analyze eg_query_outcomes');
     const [before, began] = [await written(), performance.now()];
-    for (let left = 1; left > 0; ) ({ left } = await store.hourlySums.sum(now));
+    for (let summed = 1; summed > 0; ) ({ summed } = await store.hourlySums.sum(now));
     const seconds = ((performance.now() - began) / 1_000).toFixed(0);
     console.log(`sums of ${DAYS} days: ${seconds} s, ${((await written()) / 1e6 - before / 1e6).toFixed(0)} MB of WAL`);
     await knex.raw('vacuum analyze eg_digest_sums');
@@ -63,6 +63,9 @@ export async function run(): Promise<void> {
       const digest = (await top(range, 'cpu', 1))[0]?.digest ?? '';
       await median(`50 digests of ${days} days`, () => top(range, 'cpu', 50));
       await median(`one digest of ${days} days`, () => of(digest, range));
+      await median(`statistics by user of ${days} days`, () =>
+        store.queryStatistics.of({ by: 'user', ...range, limit: 100 }),
+      );
     }
   } finally {
     await store.close();

@@ -1,4 +1,5 @@
 import type { Knex } from 'knex';
+import { Turns } from '../model/turns.ts';
 import type { Database } from './database.ts';
 import { addCount, durationBucket, durationPercentiles } from './durationBucket.ts';
 import { isUserError, type QueryState, RUNNING } from './queryOutcome.ts';
@@ -8,7 +9,7 @@ export const errorTypes = ['USER_ERROR', 'INTERNAL_ERROR', 'INSUFFICIENT_RESOURC
 
 /** Digest of queries that are not counted by their digest, as an hour has too many. */
 export const OTHER_DIGEST = 'other';
-/** Rows of an hour: the digests with most queries, and those with most processor time. */
+/** Rows of an hour, and of a day: the digests with most queries, and those with most processor time. */
 const MAX_ROWS_BY = 1_000;
 /** Digests, groups and clusters of an hour in memory; further ones count as `OTHER_DIGEST`. */
 const MAX_KEYS = 50_000;
@@ -155,6 +156,13 @@ export function readPairs(text: string, add: (key: number, count: number) => voi
   if (text !== '') add(key, number);
 }
 
+/** Pairs with the counts of both texts. */
+export function mergedPairs(one: string, other: string): string {
+  const counts = new Map<number, number>();
+  for (const text of [one, other]) readPairs(text, (key, count) => addCount(counts, key, count));
+  return pairsText(counts);
+}
+
 const pairsText = (counts: ReadonlyMap<number, number>): string =>
   [...counts].map(([key, count]) => `${key}:${count}`).join(',');
 
@@ -198,6 +206,24 @@ export async function digestSumsOf(database: Database, hour: number, hourMs: num
       figuresOf(byKey, isFull ? otherKey(key) : key).addQuery(row);
     }
   }
+  return rowsOf(byKey, hour);
+}
+
+/** Rows of `eg_digest_sums` of several hours together, under another key. */
+export async function mergedDigestSums(database: Database, key: number, hours: readonly number[]) {
+  const byKey = new Map<string, DigestFigures>();
+  const turns = new Turns();
+  for (const hour of hours) {
+    const rows: DigestSumRow[] = await database.run((knex) => knex('eg_digest_sums').where({ hour }));
+    for (const row of rows) {
+      figuresOf(byKey, JSON.stringify([row.digest, row.routing_group, row.cluster])).addSum(row);
+      if (turns.isOver) await turns.next();
+    }
+  }
+  return rowsOf(byKey, key);
+}
+
+function rowsOf(byKey: Map<string, DigestFigures>, hour: number): readonly DigestSumRow[] {
   if (byKey.size > MAX_ROWS_BY) {
     const all = [...byKey];
     const most = (name: 'queries' | 'cpu_ms') =>

@@ -11,7 +11,7 @@ import {
   figuresOf,
   totalNames,
 } from './digestFigures.ts';
-import { HOUR_MS, sourcesOf, type TimeRange, whereWithinStretches } from './hourlySums.ts';
+import { HOUR_MS, sourcesOf, type TimeRange, whereKeyWithin } from './hourlySums.ts';
 import { type QueryInput, RUNNING } from './queryOutcome.ts';
 
 /** Orders of digests; `growth`: by processor time that they use more than in the range before. */
@@ -62,6 +62,8 @@ export const digestDimensions = Object.keys(dimensions) as readonly DigestDimens
 const filterColumns = { routingGroup: 'routing_group', cluster: 'cluster' } as const;
 const queryColumns = { ...filterColumns, user: 'user_name', source: 'source' } as const;
 const MAX_VALUES = 10;
+/** Newest queries of a digest that are counted by value, and of which inputs are added up. */
+const MAX_VALUED_QUERIES = 10_000;
 const MAX_INPUT_QUERIES = 1_000;
 const MAX_TABLES = 20;
 /** Queries of a request that are not in sums. */
@@ -87,8 +89,8 @@ export function digestStatistics(database: Database) {
   };
   const needsQueries = ({ user, source }: DigestFilter) => user !== undefined || source !== undefined;
   const rangesOf = (filter: DigestFilter) => database.run((knex) => sourcesOf(knex, filter, !needsQueries(filter)));
-  const sums = (knex: Knex, filter: DigestFilter, stretches: readonly TimeRange[]) =>
-    narrowed(whereWithinStretches(knex('eg_digest_sums'), stretches), filter, filterColumns);
+  const sums = (knex: Knex, filter: DigestFilter, keys: readonly TimeRange[]) =>
+    narrowed(whereKeyWithin(knex('eg_digest_sums'), keys), filter, filterColumns);
   const shapesOf = async (digests: readonly (string | null)[]): Promise<ReadonlyMap<string | null, string>> => {
     const rows: { digest: string; shape: string }[] = await database.run((knex) =>
       knex('eg_digests')
@@ -135,7 +137,7 @@ export function digestStatistics(database: Database) {
    * @param digests only figures of these, without totals; null: of all
    */
   const totalsOf = async (filter: DigestFilter, digests: readonly (string | null)[] | null) => {
-    const { summed, single } = await rangesOf(filter);
+    const { keys, single } = await rangesOf(filter);
     const figures = new Map<string | null, DigestFigures>();
     await countQueries(
       single,
@@ -143,9 +145,9 @@ export function digestStatistics(database: Database) {
       (row) => figuresOf(figures, row.digest).addQuery(row),
     );
     const totals = new Map([...figures].map(([digest, each]) => [digest, { ...each.totals }]));
-    if (summed.length > 0 && digests === null) {
+    if (keys.length > 0 && digests === null) {
       const rows: (DigestTotals & { digest: string | null })[] = await database.run((knex) =>
-        sums(knex, filter, summed)
+        sums(knex, filter, keys)
           .groupBy('digest')
           .select('digest')
           .sum(Object.fromEntries(totalNames.map((name) => [name, name]))),
@@ -156,18 +158,18 @@ export function digestStatistics(database: Database) {
         else for (const name of totalNames) present[name] += row[name];
       }
     }
-    return { summed, figures, totals };
+    return { keys, figures, totals };
   };
 
   /** Adds the histograms of summed hours. */
   const withSums = async (
     filter: DigestFilter,
-    { summed, figures }: Awaited<ReturnType<typeof totalsOf>>,
+    { keys, figures }: Awaited<ReturnType<typeof totalsOf>>,
     digests: readonly (string | null)[],
   ) => {
-    if (summed.length === 0 || digests.length === 0) return figures;
+    if (keys.length === 0 || digests.length === 0) return figures;
     const turns = new Turns();
-    const rows: DigestSumRow[] = await database.run((knex) => ofDigests(sums(knex, filter, summed), digests));
+    const rows: DigestSumRow[] = await database.run((knex) => ofDigests(sums(knex, filter, keys), digests));
     for (const row of rows) {
       figuresOf(figures, row.digest).addSum(row);
       if (turns.isOver) await turns.next();
@@ -205,19 +207,24 @@ export function digestStatistics(database: Database) {
       const narrow = (queries: Knex.QueryBuilder) => narrowed(queries.where({ digest }), filter, queryColumns);
       await countQueries(single, narrow, (row) => figuresOf(byHour, Math.floor(row.created / HOUR_MS)).addQuery(row));
       if (summed.length > 0) {
-        const rows: DigestSumRow[] = await database.run((knex) => sums(knex, filter, summed).where({ digest }));
+        // By hour, of whole days, too.
+        const hours = summed.map(({ from, to }) => ({ from: from / HOUR_MS, to: to / HOUR_MS }));
+        const rows: DigestSumRow[] = await database.run((knex) => sums(knex, filter, hours).where({ digest }));
         for (const row of rows) figuresOf(byHour, row.hour).addSum(row);
       }
       if (byHour.size === 0) return null;
       const figures = new DigestFigures();
       for (const each of byHour.values()) figures.merge(each);
+      const newest = (knex: Knex, most: number) => {
+        const queries = narrow(knex('eg_query_outcomes')).where('created', '>=', filter.from);
+        return queries.where('created', '<', filter.to).orderBy('created', 'desc').limit(most);
+      };
       const values: Partial<Record<DigestDimension, readonly DigestValue[]>> = {};
       for (const dimension of digestDimensions) {
         values[dimension] = await database.run(async (knex): Promise<DigestValue[]> => {
-          const queries = narrow(knex('eg_query_outcomes')).whereNot('state', RUNNING);
-          queries.where('created', '>=', filter.from).where('created', '<', filter.to);
           const column = dimensions[dimension];
-          return (await queries
+          return (await knex
+            .from(newest(knex, MAX_VALUED_QUERIES).whereNot('state', RUNNING).select(column).as('q'))
             .groupBy(column)
             .select({ value: column })
             .count({ queries: '*' })
@@ -225,14 +232,7 @@ export function digestStatistics(database: Database) {
             .limit(MAX_VALUES)) as unknown as DigestValue[];
         });
       }
-      const stored: (string | null)[] = await database.run((knex) =>
-        narrow(knex('eg_query_outcomes'))
-          .where('created', '>=', filter.from)
-          .where('created', '<', filter.to)
-          .orderBy('created', 'desc')
-          .limit(MAX_INPUT_QUERIES)
-          .pluck('inputs'),
-      );
+      const stored: (string | null)[] = await database.run((knex) => newest(knex, MAX_INPUT_QUERIES).pluck('inputs'));
       const shapes = await shapesOf([digest]);
       return {
         inputs: inputsOf(stored),

@@ -3,7 +3,7 @@ import { Turns } from '../model/turns.ts';
 import { batches } from './columns.ts';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
-import { digestSumsOf, readPairs } from './digestFigures.ts';
+import { digestSumsOf, mergedDigestSums, mergedPairs, readPairs } from './digestFigures.ts';
 import { failureConditions, queryStates, RUNNING } from './queryOutcome.ts';
 import {
   countedQueries,
@@ -28,6 +28,9 @@ const NOTED_AFTER_MS = 2 * 60_000;
 /** Hours that are looked after, of a history that goes back further the latest. */
 const MAX_HOURS = 10_000;
 const HOURS_A_ROUND = 24;
+const DAY_HOURS = 24;
+/** `hour` of the sums of a day is this and the number of the day. */
+const DAYS = 1_000_000_000;
 /** Hours that fail before a round gives up. */
 const MAX_FAILURES = 3;
 const ROWS_A_STATEMENT = 200;
@@ -122,36 +125,73 @@ export async function deleteSumsBefore(database: Database, before: number, fence
   await deleteInBatches(database, 'eg_query_sums', 'hour', hour, fence);
   await deleteInBatches(database, 'eg_digest_sums', 'hour', hour, fence);
   await deleteInBatches(database, 'eg_query_hours', 'hour', hour, fence);
+  const days = [DAYS, DAYS + Math.floor(hour / DAY_HOURS) - 1] as const;
+  await database.transaction(async (trx) => {
+    for (const table of ['eg_query_sums', 'eg_digest_sums', 'eg_query_hours'])
+      await trx(table).whereBetween('hour', days).delete();
+  });
 }
 
-/** Stretches of whole hours of a range whose sums hold, in order. */
-async function summedStretches(knex: Knex, { from, to }: TimeRange): Promise<readonly TimeRange[]> {
-  const hours: number[] = await knex('eg_query_hours')
+/** Stretches of whole hours of a range whose sums hold, in order, and the keys of their sums. */
+async function summedStretches(knex: Knex, { from, to }: TimeRange): Promise<Pick<SummedSources, 'summed' | 'keys'>> {
+  const [first, end] = [Math.ceil(from / HOUR_MS), Math.floor(to / HOUR_MS)];
+  const rows: HourRow[] = await knex('eg_query_hours')
     .where('sums', FORMAT)
-    .where('hour', '>=', Math.ceil(from / HOUR_MS))
-    .where('hour', '<', Math.floor(to / HOUR_MS))
-    .orderBy('hour')
-    .pluck('hour');
+    .where((either) => {
+      either.where((hours) => hours.where('hour', '>=', first).where('hour', '<', end));
+      either.orWhereBetween('hour', [DAYS + Math.ceil(first / DAY_HOURS), DAYS + Math.floor(end / DAY_HOURS) - 1]);
+    })
+    .orderBy('hour');
+  const { valid } = daysOf(rows);
+  const hours = rows.map(({ hour }) => hour).filter((hour) => hour < DAYS);
+  const summed = stretchesOf(hours).map((each) => ({ from: each.from * HOUR_MS, to: each.to * HOUR_MS }));
+  const single = hours.filter((hour) => !valid.has(DAYS + Math.floor(hour / DAY_HOURS)));
+  const keys = stretchesOf([...single, ...[...valid].sort((a, b) => a - b)]);
+  return summed.length > MAX_STRETCHES || keys.length > MAX_STRETCHES ? { summed: [], keys: [] } : { summed, keys };
+}
+
+function stretchesOf(sorted: readonly number[]): readonly TimeRange[] {
   const stretches: { from: number; to: number }[] = [];
-  for (const hour of hours) {
-    const start = hour * HOUR_MS;
+  for (const each of sorted) {
     const last = stretches.at(-1);
-    if (last?.to === start) last.to += HOUR_MS;
-    else stretches.push({ from: start, to: start + HOUR_MS });
+    if (last?.to === each) last.to += 1;
+    else stretches.push({ from: each, to: each + 1 });
   }
-  return stretches.length > MAX_STRETCHES ? [] : stretches;
+  return stretches;
+}
+
+/** Days of which all hours are summed, by key with their changes, and keys of those of which the sums hold. */
+function daysOf(rows: readonly HourRow[]) {
+  const byKey = new Map(rows.map((row) => [row.hour, row]));
+  const hours = rows.filter(({ hour, sums }) => hour < DAYS && sums === FORMAT);
+  const whole = new Map<number, number>();
+  for (const [day, some] of Map.groupBy(hours, ({ hour }) => Math.floor(hour / DAY_HOURS))) {
+    if (some.length === DAY_HOURS)
+      whole.set(
+        DAYS + day,
+        some.reduce((sum, { changes }) => sum + changes, 0),
+      );
+  }
+  const isValid = ([key, changes]: [number, number]) => {
+    const day = byKey.get(key);
+    return day?.changes === changes && day.sums === FORMAT;
+  };
+  return { whole, valid: new Set([...whole].filter(isValid).map(([key]) => key)) };
 }
 
 /** Ranges of a time range that are read from sums, and others, of which the queries are counted. */
 export interface SummedSources {
   readonly summed: readonly TimeRange[];
+  /** Values of `hour` of the sums of these: of whole days where these are summed. */
+  readonly keys: readonly TimeRange[];
   readonly single: readonly TimeRange[];
 }
 
 /** @param hasSums false if there are no sums of what is counted */
 export async function sourcesOf(knex: Knex, range: TimeRange, hasSums: boolean): Promise<SummedSources> {
   const { from, to } = range;
-  const summed = hasSums && to - from >= HOUR_MS ? await summedStretches(knex, range) : [];
+  const isSummed = hasSums && to - from >= HOUR_MS;
+  const { summed, keys } = isSummed ? await summedStretches(knex, range) : { summed: [], keys: [] };
   const single: TimeRange[] = [];
   let start = from;
   for (const stretch of summed) {
@@ -159,15 +199,13 @@ export async function sourcesOf(knex: Knex, range: TimeRange, hasSums: boolean):
     start = stretch.to;
   }
   if (start < to) single.push({ from: start, to });
-  return { summed, single };
+  return { summed, keys, single };
 }
 
-/** Narrows sums to stretches of whole hours. */
-export function whereWithinStretches(sums: Knex.QueryBuilder, stretches: readonly TimeRange[]): Knex.QueryBuilder {
+/** Narrows sums to their keys. */
+export function whereKeyWithin(sums: Knex.QueryBuilder, keys: readonly TimeRange[]): Knex.QueryBuilder {
   return sums.where((any) => {
-    for (const { from, to } of stretches) {
-      any.orWhere((one) => one.where('hour', '>=', from / HOUR_MS).where('hour', '<', to / HOUR_MS));
-    }
+    for (const { from, to } of keys) any.orWhereBetween('hour', [from, to - 1]);
   });
 }
 
@@ -179,25 +217,30 @@ export function readEndings(text: string, add: (state: number, bucket: number | 
   });
 }
 
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 type HourRow = Readonly<Record<'hour' | 'changes' | 'sums', number>>;
 
 /** `eg_query_hours` and `eg_query_sums`. */
 export function hourlySums(database: Database) {
   return {
     /**
-     * Sums hours that are over and are not summed, or were changed since. Any number of replicas may do so concurrently.
+     * Sums hours that are over and are not summed, or were changed since, and days of which the hours were summed before. Any number of
+     * replicas may do so concurrently.
      * @param now milliseconds since 1970
      */
     async sum(now: number): Promise<SumsRound> {
-      const outdated = (await hoursUntil(database, now))
-        .filter(({ sums }) => Math.abs(sums) !== FORMAT)
-        .sort((a, b) => b.hour - a.hour);
+      const hours = await hoursUntil(database, now);
+      const { whole, valid } = daysOf(hours);
+      const days = [...whole].filter(([key]) => !valid.has(key)).map(([hour, changes]) => ({ hour, changes }));
+      const outdated = [...hours.filter(({ hour, sums }) => hour < DAYS && Math.abs(sums) !== FORMAT), ...days].sort(
+        (a, b) => (b.hour % DAYS) - (a.hour % DAYS),
+      );
       let summed = 0;
       let failures = 0;
       let failure: Error | null = null;
       for (const row of outdated.slice(0, HOURS_A_ROUND)) {
         try {
-          await sumHour(database, row.hour, row.changes);
+          await (row.hour < DAYS ? sumHour : sumDay)(database, row.hour, row.changes);
           summed += 1;
         } catch (error) {
           failure ??= error instanceof Error ? error : new Error(String(error));
@@ -223,6 +266,7 @@ async function hoursUntil(database: Database, now: number): Promise<readonly Hou
       async (knex): Promise<HourRow[]> =>
         await knex('eg_query_hours')
           .whereBetween('hour', [first, end - 1])
+          .orWhereBetween('hour', [DAYS + Math.floor(first / DAY_HOURS), DAYS + Math.floor(end / DAY_HOURS)])
           .select('*'),
     );
   const rows = await read();
@@ -247,7 +291,6 @@ async function hoursUntil(database: Database, now: number): Promise<readonly Hou
 async function sumHour(database: Database, hour: number, changes: number): Promise<void> {
   const rows = await sumsOf(database, hour);
   const digests = rows === null ? [] : await digestSumsOf(database, hour, HOUR_MS);
-  const turns = new Turns();
   await database.transaction(async (trx) => {
     // Locks the row: what is written from here on waits, and then states that the sums hold no more.
     const mine = await trx('eg_query_hours')
@@ -255,17 +298,45 @@ async function sumHour(database: Database, hour: number, changes: number): Promi
       .whereNotIn('sums', [FORMAT, -FORMAT])
       .update({ sums: rows === null ? -FORMAT : FORMAT });
     if (mine === 0) return;
-    for (const [table, all] of [['eg_query_sums', rows ?? []] as const, ['eg_digest_sums', digests] as const]) {
-      await trx(table).where('hour', hour).delete();
-      for (const some of batches<object>(all, ROWS_A_STATEMENT)) {
-        await trx(table).insert(some);
-        if (turns.isOver) await turns.next();
-      }
-    }
+    await putSums(trx, hour, rows ?? [], digests);
   });
 }
 
-interface StoredSum extends SumRow {
+async function putSums(trx: Knex, hour: number, rows: readonly object[], digests: readonly object[]): Promise<void> {
+  const turns = new Turns();
+  for (const [table, all] of [['eg_query_sums', rows] as const, ['eg_digest_sums', digests] as const]) {
+    await trx(table).where('hour', hour).delete();
+    for (const some of batches(all, ROWS_A_STATEMENT)) {
+      await trx(table).insert(some);
+      if (turns.isOver) await turns.next();
+    }
+  }
+}
+
+/** Sums a day from its hours. @param changes those of its hours, by which readers know that the sums hold */
+async function sumDay(database: Database, key: number, changes: number): Promise<void> {
+  const hours = Array.from({ length: DAY_HOURS }, (_, hour) => (key - DAYS) * DAY_HOURS + hour);
+  const digests = await mergedDigestSums(database, key, hours);
+  const rows = new Map<string, StoredSum>();
+  for (const hour of hours) {
+    const more: StoredSum[] = await database.run((knex) => knex('eg_query_sums').where({ hour }));
+    for (const row of more) {
+      const name = JSON.stringify([row.dimension, row.value]);
+      const sum = rows.get(name);
+      if (sum === undefined) rows.set(name, { ...row, hour: key, place: rows.size });
+      else {
+        for (const each of ['queries', 'cpu_ms', 'processed_bytes', 'result_bytes'] as const) sum[each] += row[each];
+        for (const each of ['endings', 'queued'] as const) sum[each] = mergedPairs(sum[each], row[each]);
+      }
+    }
+  }
+  await database.transaction(async (trx) => {
+    await trx('eg_query_hours').insert({ hour: key, changes, sums: FORMAT }).onConflict('hour').merge();
+    await putSums(trx, key, [...rows.values()], digests);
+  });
+}
+
+interface StoredSum extends Mutable<SumRow> {
   readonly dimension: StatisticsDimension;
   readonly hour: number;
   readonly place: number;

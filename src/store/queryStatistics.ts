@@ -6,7 +6,6 @@ import { addCount, durationPercentiles } from './durationBucket.ts';
 import {
   type EndingsRow,
   endingsOf,
-  HOUR_MS,
   type Narrowing,
   type QueuedRow,
   queuedOf,
@@ -16,7 +15,7 @@ import {
   sourcesOf,
   statesByPlace,
   USER_ERROR_PLACE,
-  whereWithinStretches,
+  whereKeyWithin,
 } from './hourlySums.ts';
 import { type QueryState, queryStates, RUNNING } from './queryOutcome.ts';
 import { countedQueries, dimensionColumns, type StatisticsDimension } from './statisticsDimension.ts';
@@ -121,7 +120,7 @@ function narrowed(query: Knex.QueryBuilder, request: StatisticsRequest, { single
 }
 
 function summed(knex: Knex, request: StatisticsRequest, sources: SummedSources): Knex.QueryBuilder {
-  const query = whereWithinStretches(knex('eg_query_sums').where('dimension', request.by), sources.summed);
+  const query = whereKeyWithin(knex('eg_query_sums').where('dimension', request.by), sources.keys);
   const value = filters.map((filter) => request[filter]).find((each) => each !== undefined);
   return value === undefined ? query : query.where('value', value);
 }
@@ -170,7 +169,7 @@ async function* sums(
   sources: SummedSources,
   values: readonly (string | null)[],
 ): AsyncIterable<readonly SumRow[]> {
-  const hours = sources.summed.reduce((total, { from, to }) => total + (to - from) / HOUR_MS, 0);
+  const hours = sources.keys.reduce((total, { from, to }) => total + to - from, 0);
   if (hours === 0) return;
   const atOnce = Math.max(1, Math.floor(SUMS_A_STATEMENT / hours));
   for (let start = 0; start < values.length; start += atOnce) {

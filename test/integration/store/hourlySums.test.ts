@@ -267,6 +267,61 @@ for (const family of databases) {
       expect(await sets()).toEqual([]);
     });
 
+    it('of whole days come from the sums of the days, and until a query of a day is written', async () => {
+      const [store] = replicas as [KnexStore];
+      const day = 20_417 * 24 * HOUR;
+      const [from, to, now] = [day - 3 * HOUR, day + 50 * HOUR, day + 52 * HOUR];
+      const put = async (seed: number) => {
+        const records = fc.sample(outcome, { numRuns: 200, seed });
+        const spread = ({ created }: QueryOutcomeRecord) => from + ((created - START) * (to - from)) / (HOURS * HOUR);
+        await store.outcomes.put(records.map((record) => ({ ...record, created: spread(record) })));
+      };
+      const sumAll = async () => {
+        for (let summed = 1; summed > 0; ) {
+          const round = await store.hourlySums.sum(now);
+          expect(round.failure).toBeNull();
+          summed = round.summed;
+        }
+      };
+      const compare = async () => {
+        for (const by of statisticsDimensions) {
+          for (const asked of [
+            { by, from, to, limit: 100 },
+            { by, from: day, to: day + 24 * HOUR, limit: 100 },
+            { by, from: day + HOUR, to: day + 48 * HOUR + 1, limit: 100 },
+          ]) {
+            expect(byName(await store.queryStatistics.of(asked))).toEqual(byName(await expected(store, asked)));
+            expect(byDigest(await digestsOf(store, asked))).toEqual(byDigest(await expectedDigests(store, asked)));
+          }
+        }
+      };
+      const days = async (table: string) => await store.database.knex(table).where('hour', '>=', 1_000_000_000);
+      const sources = async () => {
+        const of = await store.queryStatistics.of({ by: 'source', from: day, to: day + 24 * HOUR, limit: 100 });
+        return of.map(({ value: each }) => each);
+      };
+      await put(1);
+      await sumAll();
+      expect(await days('eg_query_hours')).toHaveLength(2);
+      await compare();
+      // Only the sums of the day have it.
+      const ofDay = () => store.database.knex('eg_query_sums').where({ hour: 1_000_000_000 + 20_417, value: 'a' });
+      await ofDay().update({ value: 'of the day' });
+      expect(await sources()).toContain('of the day');
+      await put(2);
+      expect(await sources()).not.toContain('of the day');
+      await compare();
+      await sumAll();
+      await compare();
+      const digest = (await store.digestStatistics.top({ from: day, to: day + 24 * HOUR }, 'count', 1))[0]!;
+      const details = await store.digestStatistics.of(digest.digest ?? '', { from: day, to: day + 24 * HOUR });
+      expect(details?.hours.length).toBeGreaterThan(1);
+      expect(details?.figures.totals).toEqual(digest.figures.totals);
+      await store.outcomes.deleteBefore(day + 24 * HOUR);
+      for (const table of ['eg_query_hours', 'eg_query_sums', 'eg_digest_sums'])
+        expect(new Set((await days(table)).map(({ hour }) => hour))).toEqual(new Set([1_000_000_000 + 20_418]));
+    });
+
     once('are made by the leader while the gateway runs', async () => {
       const [store] = replicas as [KnexStore];
       const [of] = fc.sample(outcome, { numRuns: 1, seed: 1 }) as [QueryOutcomeRecord];
