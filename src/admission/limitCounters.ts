@@ -431,7 +431,7 @@ export class LimitCounters {
     for (const [key, { kind, taken }] of new Map(decisions.map((decision) => [keysText(decision), decision]))) {
       if (kind !== 'acquired' || taken.length === 0) continue;
       const last = this.#spares.get(key);
-      const isAmple = taken.every(({ key, limit }) => 2 * this.use(key) < limit);
+      const isAmple = taken.every(({ key, limit }) => 3 * this.use(key) < 2 * limit);
       if (last?.slot === null && isAmple) spares.push(new Slot(this, taken, now));
       else if (last === undefined && this.#spares.size < MAX_SPARES) this.#spares.set(key, { slot: null, since: now });
     }
@@ -542,7 +542,7 @@ export class LimitCounters {
           endsTransaction,
           slotId: slot?.slotId ?? null,
         })),
-        asks: [...asks, ...spares.map(({ slotId, taken }) => ({ slotId, options: [taken.map(halved)] }))],
+        asks: [...asks, ...spares.map(({ slotId, taken }) => ({ slotId, options: [taken.map(reduced)] }))],
       });
       this.#learnAll(changed.counters);
       this.#noteUnbound(bindings, changed.unbound);
@@ -720,7 +720,7 @@ function keysText({ taken }: { readonly taken: readonly Demand[] }): string {
   return taken.map(({ key }) => key).join(' ');
 }
 
-/** A demand that leaves half of its limit to others. */
-function halved(demand: Demand): Demand {
-  return { ...demand, limit: Math.floor(demand.limit / 2) };
+/** A demand that leaves a third of its limit to others. */
+function reduced(demand: Demand): Demand {
+  return { ...demand, limit: Math.floor((2 * demand.limit) / 3) };
 }

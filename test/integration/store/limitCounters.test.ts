@@ -173,7 +173,7 @@ for (const family of databases) {
       await acquire();
       expect(await inUse()).toEqual({ 'group:wide': 3 });
       expect(new Set(slots.map((slot) => slot?.slotId)).size).toBe(3);
-      // With more than half of the limit in use there is none for the next one.
+      // With more than two thirds of the limit in use there is none for the next one.
       for (let count = 3; count < 12; count++) await acquire();
       expect([slots.includes(null), (await one.acquire(wide)).kind, await inUse()]).toEqual([
         ...[false, 'full', { 'group:wide': 12 }],
