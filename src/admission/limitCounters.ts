@@ -720,7 +720,7 @@ function keysText({ taken }: { readonly taken: readonly Demand[] }): string {
   return taken.map(({ key }) => key).join(' ');
 }
 
-/** A demand with two thirds of its limit. */
+/** A demand of two thirds. */
 function reduced(demand: Demand): Demand {
   return { ...demand, limit: Math.floor((2 * demand.limit) / 3) };
 }
