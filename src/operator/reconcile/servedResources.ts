@@ -52,17 +52,16 @@ export class ServedResources {
 
   /** @param served resources of a kind that were served last */
   lists(served: (kind: Kind) => readonly Resource[]): ResourceLists {
-    const { source, clock } = this.#options;
-    const copy = this.#copy;
+    const { kinds, source, clock } = this.#options;
+    const before: ResourceLists = this.#copy ?? new Map(kinds.names.map((kind) => [kind, served(kind)]));
     this.#copy = null;
-    const before = (kind: Kind) => copy?.get(kind) ?? served(kind);
-    const all = (of: (kind: Kind, guard: DeletionGuard) => readonly Resource[]): ResourceLists =>
-      new Map(this.#guards.entries().map(([kind, guard]) => [kind, of(kind, guard)]));
-    if (!source.state().synced) return all(this.#isCopy ? before : (kind) => source.list(kind));
-    const lists = all((kind, guard) => guard.serve(source.list(kind), before(kind)));
+    if (!source.state().synced)
+      return this.#isCopy ? before : new Map(kinds.names.map((kind) => [kind, source.list(kind)]));
+    const lists: ResourceLists = new Map(
+      this.#guards.entries().map(([kind, guard]) => [kind, guard.serve(source.list(kind), before.get(kind) ?? [])]),
+    );
     if (!this.#isCopy) return lists;
-    const copied = all(before);
-    if (lists.values().every(({ length }) => length === 0) && this.#hasLost(copied)) {
+    if (lists.values().every(({ length }) => length === 0) && this.#hasLost(before)) {
       // Everything gone while the gateway did not watch is likelier a source that is not what it should be.
       const confirmMs = this.#options.confirmEmptyMs ?? 5_000;
       this.#emptySince ??= clock.monotonic();
@@ -70,7 +69,7 @@ export class ServedResources {
       if (waitMs > 0) {
         clearTimeout(this.#emptyTimer);
         this.#emptyTimer = setTimeout(this.#onDue, waitMs);
-        return copied;
+        return before;
       }
     }
     this.#isCopy = false;
@@ -185,6 +184,7 @@ export class DeletionGuard {
   readonly #options: DeletionGuardOptions;
   /** Numbers of listed resources by namespace, without those under deletion. */
   #left = new Map<string, number>();
+  #total = 0;
   /** Resources that the source does not have, with monotonic milliseconds. */
   readonly #missing = new Map<string, { readonly resource: Resource; readonly at: number }>();
   /** Times of the last series of deletions: those since `since` are served until `until`, as they may be the first of many. */
@@ -275,6 +275,7 @@ export class DeletionGuard {
     const { clock, isOfAnother } = this.#options;
     const now = clock.monotonic();
     this.#left = new Map();
+    this.#total = present.size;
     for (const { metadata } of present.values())
       this.#left.set(metadata.namespace, (this.#left.get(metadata.namespace) ?? 0) + 1);
     for (const [key, at] of this.#deliberate) if (now - at > AT_ONCE_MS) this.#deliberate.delete(key);
@@ -337,10 +338,6 @@ export class DeletionGuard {
   #drop(key: string): void {
     this.#missing.delete(key);
     this.#believed.add(key);
-  }
-
-  get #total(): number {
-    return this.#left.values().reduce((sum, left) => sum + left, 0);
   }
 
   /** Resources that are served in addition to the listed ones; has them served again in time. */

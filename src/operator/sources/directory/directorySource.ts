@@ -32,9 +32,9 @@ import {
 import { editDocument, newDocument } from './manifestEdit.ts';
 import {
   changeManifestFile,
+  extensions,
   type FileStamp,
   fileStamp,
-  isManifestName,
   listManifestFiles,
   type Manifest,
   type ManifestDocument,
@@ -328,8 +328,7 @@ export class DirectorySource extends PolledSource {
         return;
       }
       if (due === null) this.#pollAt = Math.max(this.#pollAt, began + (performance.now() - began) * POLL_PAUSES);
-      if (this.#running)
-        this.#watcher ??= watchFolder(directory, (name) => this.#scanIn(5, watchedFile(directory, name)), logger);
+      if (this.#running) this.#watcher ??= watchFolder(directory, this.#onEvent, logger);
       const updates = new Map<string, AcceptedFile | null>();
       for (const path of due ?? this.#files.keys())
         if (this.#files.has(path) && !listing.has(path)) updates.set(path, null);
@@ -357,6 +356,14 @@ export class DirectorySource extends PolledSource {
   get #isUnconfirmed(): boolean {
     return this.#resources.values().some((entry) => entry.missingSince !== null);
   }
+
+  /** Has a file scanned of which the watch reports the name; all files, if anything may have changed. */
+  readonly #onEvent = (name: string | null): void => {
+    const isHidden = name?.startsWith('.') === true && name !== '..data';
+    if (isHidden) return;
+    const isManifest = name !== null && extensions.has(extname(name));
+    this.#scanIn(5, isManifest ? join(this.#options.directory, name) : null);
+  };
 
   #unwatch(): void {
     this.#watcher?.close();
@@ -519,12 +526,6 @@ export class DirectorySource extends PolledSource {
       ...(asBefore?.status === undefined ? {} : { status: asBefore.status }),
     };
   }
-}
-
-/** Path of a manifest of which a watch reports the name; undefined for a name that is ignored; null: anything may have changed. */
-function watchedFile(directory: string, name: string | null): string | null | undefined {
-  if (name === null || name === '..data' || !(name.startsWith('.') || isManifestName(name))) return null;
-  return name.startsWith('.') ? undefined : join(directory, name);
 }
 
 function unreadable(stamp: FileStamp, error: unknown): AcceptedFile {

@@ -31,7 +31,8 @@ export interface FileText {
 const MAX_FILE_SIZE = 16 * 1024 * 1024;
 
 const MAX_FOLDERS = 1_000;
-const extensions = new Set(['.yaml', '.yml', '.json']);
+/** Ends of the names of manifests. */
+export const extensions: ReadonlySet<string> = new Set(['.yaml', '.yml', '.json']);
 
 /**
  * Lists the manifest files of a directory and of those below it. Names that begin with a dot are left out: editors' and
@@ -55,14 +56,11 @@ export async function listManifestFiles(root: string): Promise<ReadonlyMap<strin
       if (stats === null) continue;
       if (stats.isDirectory()) {
         if (count + pending.length < MAX_FOLDERS) pending.push(path);
-      } else if (stats.isFile() && isManifestName(name)) files.set(path, stampOf(stats));
+      } else if (stats.isFile() && extensions.has(extname(name))) files.set(path, stampOf(stats));
     }
   }
   return files;
 }
-
-/** True for the name of a file that may be a manifest. */
-export const isManifestName = (name: string): boolean => extensions.has(extname(name));
 
 /** Stamps of those paths that are files. */
 export async function manifestStamps(paths: Iterable<string>): Promise<ReadonlyMap<string, FileStamp>> {
