@@ -467,7 +467,9 @@ export class LimitCounters {
       const flush = Promise.resolve().then(() => this.#flush());
       this.#flushing = flush.finally(() => {
         this.#flushing = null;
-        const isUrgent = this.#pending.some(({ acquisition: { mode } }) => mode !== 'blocked');
+        const isUrgent =
+          this.#clock.monotonic() < this.#tightUntil ||
+          this.#pending.some(({ acquisition: { mode } }) => mode !== 'blocked');
         if (this.#hasWork) this.#schedule(this.#isAway ? RETRY_MS : isUrgent ? 0 : this.#delay);
         else if (this.#spares.size > 0) this.#schedule(SPARE_MS);
       });
