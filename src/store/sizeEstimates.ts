@@ -175,6 +175,8 @@ export function sizeEstimates(database: Database) {
 /** Time for which a start waits for the first estimates, and delay after a failure, milliseconds. */
 const START_MS = 2_000;
 const RETRY_MS = 30_000;
+/** Delay of a look whether a rule or a limit reads estimates: without one they are read at the start only. */
+const UNREAD_MS = 1_000;
 
 /**
  * Refreshes the estimates of a replica at each multiple of the interval, so that all replicas count the same runs.
@@ -199,7 +201,7 @@ export async function startSizeEstimates(
   const first = round();
   let next: Promise<number> | null = first;
   const stop = startJob(0, () => {
-    const current = next ?? round();
+    const current = next ?? (estimates.isRead ? round() : Promise.resolve(UNREAD_MS));
     next = null;
     return current;
   });
