@@ -118,13 +118,17 @@ const mixed = (hash: number, value: number, prime: number): number => {
   return (product << 13) | (product >>> 19);
 };
 
+const hexBytes = Buffer.alloc(8);
+
 /** Writes two lanes as 16 hexadecimal characters, each of which depends on both. */
 function hex(laneA: number, laneB: number): string {
   let a = laneA;
   let b = laneB;
   a = Math.imul(a ^ (a >>> 16), 2246822507) ^ Math.imul(b ^ (b >>> 13), 3266489909);
   b = Math.imul(b ^ (b >>> 16), 2246822507) ^ Math.imul(a ^ (a >>> 13), 3266489909);
-  return (a >>> 0).toString(16).padStart(8, '0') + (b >>> 0).toString(16).padStart(8, '0');
+  hexBytes.writeInt32BE(a, 0);
+  hexBytes.writeInt32BE(b, 4);
+  return hexBytes.toString('hex');
 }
 
 /** True for a sign that belongs to the number after it. */

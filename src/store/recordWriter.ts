@@ -225,13 +225,14 @@ export class RecordWriter<R extends WrittenRecord> {
     }
     try {
       while (this.queue.length > 0) {
-        const { queue } = this;
-        const [batch = []] = queue.length === 1 ? [queue.slice()] : batches(queue, MAX_BATCH_CHARACTERS, sizeInBatch);
+        const { queue, characters } = this;
+        const isOne = queue.length <= MAX_BATCH_RECORDS && characters <= MAX_BATCH_CHARACTERS;
+        const [batch = []] = isOne ? [queue.slice()] : batches(queue, MAX_BATCH_CHARACTERS, sizeInBatch);
         await this.insert(batch);
         // Unless all of it was put on disk in the meantime: what is stored twice is there once.
         if (this.queue === queue) {
           queue.splice(0, batch.length);
-          for (const record of batch) this.characters -= weight(record);
+          this.characters -= isOne ? characters : batch.reduce((sum, record) => sum + weight(record), 0);
         }
         this.forget(batch);
       }

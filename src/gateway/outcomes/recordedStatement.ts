@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { HeaderFields } from '../../model/http.ts';
 import type { ProductNames } from '../../model/names.ts';
-import { v2Body } from '../../sql/analyzeRequest.ts';
+import { RecentTexts, v2Body } from '../../sql/analyzeRequest.ts';
 import { preparedStatements } from '../../sql/preparedStatements.ts';
 import {
   requestDigests,
@@ -66,6 +66,8 @@ export class RecordedStatements {
   readonly #fitText: FitText;
   /** Shapes with a text that was written lately: after some hours it is written again. */
   readonly #shapes: LRUCache<string, true>;
+  /** Distinguishes texts that come again: a cache of all costs as much as their digests. */
+  readonly #texts = new RecentTexts();
   readonly #digested = new LRUCache<string, Digested>({
     maxSize: MAX_CACHED,
     sizeCalculation: (_digested, text) => text.length + 1,
@@ -96,12 +98,16 @@ export class RecordedStatements {
   /** Computes the digests of the statement in a submission; the history reads them from the cache. */
   digestsOf({ text }: BodyStart, fields: HeaderFields): StatementDigests {
     const source = fields.get(this.#sourceKey)?.join() ?? null;
-    return this.#digest(text, fields.get(this.#preparedKey), source).digests;
+    const lines = fields.get(this.#preparedKey);
+    const isCached = lines === undefined && text.length <= MAX_CACHED_TEXT;
+    if (isCached) this.#texts.isRepeat(text);
+    return this.#digest(text, lines, source, isCached).digests;
   }
 
   read({ text, complete, source, lines, headers }: StatementSource, storedText: string | null): StatementColumns {
-    const cached = lines === undefined ? this.#digested.get(text) : undefined;
-    const { digests, labels } = cached?.source === source ? cached : this.#digest(text, lines, source);
+    const isRepeat = lines === undefined && text.length <= MAX_CACHED_TEXT && this.#texts.isRepeat(text);
+    const cached = isRepeat ? this.#digested.get(text) : undefined;
+    const { digests, labels } = cached?.source === source ? cached : this.#digest(text, lines, source, isRepeat);
     const isKnown = this.#shapes.has(digests.shape);
     if (!isKnown) this.#shapes.set(digests.shape, true);
     const resolved = digests.isResolved ? digests.text : null;
@@ -114,11 +120,10 @@ export class RecordedStatements {
     };
   }
 
-  #digest(text: string, lines: readonly string[] | undefined, source: string | null): Digested {
+  #digest(text: string, lines: readonly string[] | undefined, source: string | null, isCached: boolean): Digested {
     const digests = digestsOfBody({ text }, lines);
     const digested = { source, digests, labels: statementLabels(digests.text, source) };
-    const isOfText = lines === undefined && !digests.isResolved;
-    if (isOfText && text.length <= MAX_CACHED_TEXT) this.#digested.set(text, digested);
+    if (isCached && !digests.isResolved) this.#digested.set(text, digested);
     return digested;
   }
 
