@@ -107,7 +107,14 @@ describe.skipIf(!controlPlaneAvailable)('two teams on a real API server', () => 
       }),
     };
     const explain = requestExplanation(table, reader, 'adhoc', () => null, {});
-    const none = { explain, edited: () => null, replays: {}, database: {}, replaySettings: {} } as never;
+    const none = {
+      explain,
+      edited: () => null,
+      replays: {},
+      database: {},
+      replaySettings: {},
+      sizeClasses: {},
+    } as never;
     api = await startApiOver(
       { table, registry },
       {
