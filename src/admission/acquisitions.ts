@@ -106,7 +106,7 @@ export function optionsOf({ demands, clusters, place, mode }: Acquisition): read
   return place === null ? slots : [...slots, place];
 }
 
-/** True if `optionsOf` and `decisionOf` are enough: it needs no tokens, and counts nothing regardless of limits but its demands. */
+/** True if `optionsOf` and `decisionOf` suffice: without rates, observed limits, and slots forced on a cluster. */
 export function isPlain({ demands, clusters, observed, mode }: Acquisition): boolean {
   const isForced = mode === 'forced' && clusters.length > 0;
   return !isForced && observed.length === 0 && demands.every(({ rate }) => rate == null);

@@ -512,7 +512,7 @@ export class LimitCounters {
     }
   }
 
-  /** One statement on PostgreSQL, and a transaction for submissions that need tokens or are observed. */
+  /** One statement on PostgreSQL, and a transaction for submissions with rates or observed limits. */
   async #write({ pending, bindings, transactions, ends, released }: Work): Promise<void> {
     const over = new Set([...ends.values()].map(({ slot }) => slot));
     let bound = [...bindings].flatMap((slot) =>

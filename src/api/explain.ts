@@ -112,7 +112,7 @@ function whileWaiting({ id, user, source, group, created }: QueuedQueryRow): Que
   return { queryId: id, queryText: '', user, source, routingGroup: group, created, ...nowhere };
 }
 
-/** A submission that no cluster took, or a query that was not sent through the gateway: the history has it with its outcome alone. */
+/** A submission that no cluster took, or a query that was not sent through the gateway: the history has only its outcome. */
 function unsentQuery(outcome: QueryOutcomeRecord | null): QueryRecord | null {
   if (outcome === null || (!outcome.refused && outcome.bypassed !== true)) return null;
   const { queryId, queryText, user, source, routingGroup, created, cluster, decision } = outcome;

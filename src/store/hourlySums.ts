@@ -132,7 +132,7 @@ export async function deleteSumsBefore(database: Database, before: number, fence
   });
 }
 
-/** Stretches of whole hours of a range whose sums hold, in order, and the keys of their sums. */
+/** Returns the summed stretches of whole hours of a range, in order, and the keys of their sums. */
 async function summedStretches(knex: Knex, { from, to }: TimeRange): Promise<Pick<SummedSources, 'summed' | 'keys'>> {
   const [first, end] = [Math.ceil(from / HOUR_MS), Math.floor(to / HOUR_MS)];
   const rows: HourRow[] = await knex('eg_query_hours')
@@ -160,7 +160,7 @@ function stretchesOf(sorted: readonly number[]): readonly TimeRange[] {
   return stretches;
 }
 
-/** Days of which all hours are summed, by key with their changes, and keys of those of which the sums hold. */
+/** Days with sums of all hours, by key with their changes, and keys of those with valid sums. */
 function daysOf(rows: readonly HourRow[]) {
   const byKey = new Map(rows.map((row) => [row.hour, row]));
   const hours = rows.filter(({ hour, sums }) => hour < DAYS && sums === FORMAT);

@@ -559,7 +559,8 @@ export class SubmissionExchange extends Exchange {
     const error = submission.survival === undefined ? null : firstError(submission.survival);
     if (page === 'different') {
       this.discard();
-      if (error !== null) this.reject(toRefusal('owner_gone', `The columns of query ${queryId} are others.`));
+      if (error !== null)
+        this.reject(toRefusal('owner_gone', `Query ${queryId} has other columns than the attempt before it.`));
       return false;
     }
     if (page !== null) this.replaceBody(reply, page);
