@@ -325,6 +325,8 @@ export class DirectorySource extends PolledSource {
         if (this.setState({ available: false, reason }))
           logger.warn({ directory, reason }, 'manifests directory unavailable');
         this.#unwatch();
+        // A timer may fire before its time: the next scan must list the directory as well.
+        this.#due = null;
         return;
       }
       if (due === null) this.#pollAt = Math.max(this.#pollAt, began + (performance.now() - began) * POLL_PAUSES);
