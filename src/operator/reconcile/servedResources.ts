@@ -117,7 +117,7 @@ export class ServedResources {
 /** Deletions within this time count as one loss, in milliseconds. */
 const AT_ONCE_MS = 60_000;
 /** A deletion is served after this time without another one, in milliseconds: those of a deleted CRD come one by one. */
-const SETTLE_MS = 1000;
+const SETTLE_MS = 3000;
 /** A deletion is served after this time at most, in milliseconds. */
 const MAX_SETTLE_MS = 10_000;
 /** Names in the log and in responses. */
