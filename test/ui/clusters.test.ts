@@ -259,7 +259,7 @@ describe.skipIf(!canBrowse)('Active Backends', () => {
     await undo.click();
     const refused = page.getByRole('alert').filter({ hasText: 'etl-1 was not switched back' });
     await expect.poll(() => refused.textContent()).toMatch(/etl-1 was switched meanwhile: it is off by api since/);
-    expect(await toggle.isChecked()).toBe(false);
+    await expect.poll(() => toggle.isChecked()).toBe(false);
     await closeNotices(page);
 
     // Nobody says that no query is left before all replicas know.
