@@ -55,7 +55,7 @@ interface Failure {
 }
 
 /** Flaky files that a run may have. If more files fail, none runs again. */
-const MAX_FLAKY_FILES = 3;
+const MAX_FLAKY_FILES = 12;
 /** Time limit of the second run of a file, milliseconds. */
 const RERUN_TIMEOUT_MS = 900_000;
 
