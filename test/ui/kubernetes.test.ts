@@ -440,9 +440,7 @@ describe.skipIf(!canBrowse || !controlPlaneAvailable)('users that Kubernetes kno
     // The answers of the API server are believed for a second.
     const headers = { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' };
     const activate = { method: 'PUT', headers, body: JSON.stringify({ active: true }) };
-    await expect
-      .poll(async () => (await fetch(`${rig.gateway.url}/api/clusters/a/active`, activate)).status)
-      .toBe(403);
+    await expect.poll(async () => (await fetch(`${rig.gateway.url}/api/clusters/a/active`, activate)).status).toBe(403);
     await switchOf(page, 'a').press('Space');
     await page.clock.resume();
     await expect
