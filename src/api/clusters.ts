@@ -228,6 +228,7 @@ function clusterState(
     running: health?.running ?? null,
     workers: health?.workers ?? null,
     maxRunningQueries: routable?.maxRunningQueries ?? null,
+    rolloutOnly: routable?.rolloutOnly ?? false,
     origin,
     resource: resource === null ? null : resourceState(resource),
     discovery: resource?.discovery ?? null,
@@ -360,7 +361,7 @@ export const ClusterState = objectOf(
     externalUrl: textOrNull(),
     routingGroup: textOrNull(),
     active: flagField('False: it is switched off.'),
-    takesNewQueries: flagField('It is active and HEALTHY.'),
+    takesNewQueries: flagField('It is active and HEALTHY, and not rolloutOnly.'),
     specActive: nullable(Type.Boolean(), 'What its resource declares; null for a row.'),
     override: objectOrNull('A run-time override of what its resource declares.', {
       active: Type.Boolean(),
@@ -381,6 +382,9 @@ export const ClusterState = objectOf(
     maxRunningQueries: nullable(
       Type.Integer(),
       'Queries that may run on it at a time; null: the gateway sets no limit.',
+    ),
+    rolloutOnly: flagField(
+      'It is kept out of ordinary routing: only rollouts, and rules that name it, send it queries.',
     ),
     origin: oneOf(
       ['kubernetes', 'directory', 'database', 'row'],

@@ -49,7 +49,7 @@ export const GroupState = Type.Object(
       name: Type.String(),
       active: Type.Boolean(),
       status: oneOf(['PENDING', 'HEALTHY', 'UNHEALTHY']),
-      takesNewQueries: flagField('It is active and HEALTHY.'),
+      takesNewQueries: flagField('It is active and HEALTHY, and not rolloutOnly.'),
       maxRunningQueries: nullable(Type.Integer(), 'Null: no limit.'),
     }),
     spec: nullable(Spec, 'Null: no resource declares anything of it.'),

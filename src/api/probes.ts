@@ -4,7 +4,7 @@ import { Type } from 'typebox';
 import type { ClusterHealth } from '../model/registryCluster.ts';
 import { Turns } from '../model/turns.ts';
 import type { RoutingTableHolder } from '../routing/routingTable.ts';
-import { type ClusterEntry, type RoutingTable, takesNewQueries } from '../routing/routingTable.ts';
+import { type ClusterEntry, isAvailable, type RoutingTable } from '../routing/routingTable.ts';
 import type { ApiContext, ComponentState } from './apiContext.ts';
 import { routes } from './routes.ts';
 import { content, objectOf } from './schemas.ts';
@@ -52,7 +52,7 @@ export function healthRoutes(api: ApiContext): void {
 /** Counts healthy active clusters, with the reasons for others. */
 function clusterState(table: RoutingTable): ComponentState {
   const active = [...table.clusters.values()].filter((cluster) => cluster.active);
-  const away = active.filter((cluster) => !takesNewQueries(cluster));
+  const away = active.filter((cluster) => !isAvailable(cluster));
   const reasons = away.map(({ name, health }) => `; ${name} is ${health.status} (${health.reason})`);
   return {
     name: 'clusters',

@@ -6,7 +6,7 @@ import type { StrategyName } from '../model/strategies.ts';
 import type { GroupPolicy, RequestKey } from './admissionPolicy.ts';
 import type { GroupDecision } from './groupRouter.ts';
 import { type ClusterLoad, type CountedSubmission, LocalLoad } from './localLoad.ts';
-import type { ClusterEntry, RoutingTable } from './routingTable.ts';
+import { type ClusterEntry, isAvailable, type RoutingTable } from './routingTable.ts';
 import {
   type ChoiceStep,
   MAX_CANDIDATES,
@@ -339,7 +339,7 @@ const noClusters: readonly ClusterEntry[] = [];
 const nothingPassed: readonly PassedGroup[] = [];
 
 /**
- * Finds the eligible clusters of a request: those of the group that are active, HEALTHY and below their limit; then of
+ * Finds the eligible clusters of a request: those of the group that take new queries and are below their limit; then of
  * its fallbacks, in order; then of the default group; then, with `bestEffort`, the least unhealthy of the group
  * (docs/routing.md#fallbacks). Fallbacks of fallbacks are not examined, so that there is no loop.
  */
@@ -372,7 +372,7 @@ function findPinned(search: EligibilitySearch, cluster: string): EligibleCluster
   const { table, decision, excluded } = search;
   const { group } = decision;
   const pinned = table.clusters.get(cluster);
-  if (pinned !== undefined && isRoutable(pinned, excluded))
+  if (pinned !== undefined && isAvailable(pinned) && excluded?.has(cluster) !== true)
     return { as: 'pinned', group, candidates: [pinned], passed: nothingPassed };
   const passed: PassedGroup[] = [
     { as: 'pinned', group: cluster, because: 'unavailable', members: pinned === undefined ? noClusters : [pinned] },
@@ -445,8 +445,9 @@ function spillsOver(policy: GroupPolicy | undefined, { onUnavailable }: GroupDec
   return policy?.fallbackWhen === 'full' && onUnavailable === 'fallback';
 }
 
-function isRoutable({ name, active, health }: ClusterEntry, excluded: ReadonlyMap<string, string> | null): boolean {
-  return active && health.status === 'HEALTHY' && excluded?.has(name) !== true;
+function isRoutable(cluster: ClusterEntry, excluded: ReadonlyMap<string, string> | null): boolean {
+  const { name, active, health, rolloutOnly } = cluster;
+  return active && health.status === 'HEALTHY' && rolloutOnly !== true && excluded?.has(name) !== true;
 }
 
 /** Filters clusters that accept new queries. @param excluded names of clusters to ignore */
@@ -475,7 +476,9 @@ function leastBad(
   members: readonly ClusterEntry[],
   excluded: ReadonlyMap<string, string> | null,
 ): readonly ClusterEntry[] {
-  const left = members.filter(({ name, active }) => active && excluded?.has(name) !== true);
+  const left = members.filter(
+    ({ name, active, rolloutOnly }) => active && rolloutOnly !== true && excluded?.has(name) !== true,
+  );
   const pending = left.filter(({ health }) => health.status === 'PENDING');
   if (pending.length > 0) return pending;
   const last = Math.max(...left.map(healthyAt));

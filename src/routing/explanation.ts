@@ -2,7 +2,7 @@ import { noTrace, type RuleRequest, type RuleTrace } from '../rules/decision.ts'
 import { findEligible, type GroupRole, type HasCapacity, routable, unlimitedCapacity } from './clusterChooser.ts';
 import type { GroupDecision, GroupRouter, RoutedDecision, RouterName } from './groupRouter.ts';
 import type { Refusal } from './refusal.ts';
-import { type ClusterEntry, type RoutingTable, takesNewQueries } from './routingTable.ts';
+import { type ClusterEntry, isAvailable, type RoutingTable, takesNewQueries } from './routingTable.ts';
 import { reasonOf, stepsPast, stepsTo } from './storedDecision.ts';
 
 export interface ConsideredCluster {
@@ -126,10 +126,9 @@ export function explainRouting(
  * @param isFull true if the decision allows it, and it is at its limit
  */
 function reasonFor(entry: ClusterEntry, taken: boolean, pinned: string | null, isFull: boolean): string {
-  const isHealthy = takesNewQueries(entry);
-  if (taken && isHealthy) return isFull ? `active and healthy, ${fullText(entry)}` : 'active and healthy';
+  if (taken && isAvailable(entry)) return isFull ? `active and healthy, ${fullText(entry)}` : 'active and healthy';
   if (taken) return `best effort: ${reasonOf(entry, null)}`;
-  if (!isHealthy) return reasonOf(entry, null);
+  if (!takesNewQueries(entry)) return reasonOf(entry, null);
   if (isFull) return fullText(entry);
   return pinned === null ? `belongs to the group ${entry.routingGroup}` : 'is not the cluster that the rule chose';
 }

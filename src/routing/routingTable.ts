@@ -60,6 +60,8 @@ export interface RoutableCluster {
   readonly weight: number;
   /** Maximum number of concurrent queries; absent for no limit. */
   readonly maxRunningQueries?: number | undefined;
+  /** True if it gets no queries by ordinary routing (docs/resources.md#clusters-for-rollouts). */
+  readonly rolloutOnly?: boolean;
   readonly healthCheck: HealthCheck | null;
   /** Verification of its certificate; null: as configured. */
   readonly tls: ClusterTlsSpec | null;
@@ -102,15 +104,20 @@ export const emptyTable: RoutingTable = {
   admission: noPolicy,
 };
 
-/** True if a cluster is active and HEALTHY (docs/health.md), regardless of limits. */
-export function takesNewQueries({
-  active,
-  health,
-}: {
+interface AvailabilityState {
   readonly active: boolean;
   readonly health: Pick<HealthVerdict, 'status'>;
-}): boolean {
+  readonly rolloutOnly?: boolean | undefined;
+}
+
+/** True if a cluster is active and HEALTHY (docs/health.md), regardless of limits. */
+export function isAvailable({ active, health }: AvailabilityState): boolean {
   return active && health.status === 'HEALTHY';
+}
+
+/** True if ordinary routing may send new queries to a cluster, regardless of limits. */
+export function takesNewQueries(cluster: AvailabilityState): boolean {
+  return isAvailable(cluster) && cluster.rolloutOnly !== true;
 }
 
 /**

@@ -7,7 +7,7 @@ import type { EligibleClusters, GroupRole, NoCluster, PassedGroup } from './clus
 import type { ConsideredCluster } from './explanation.ts';
 import type { ExternalResponse, GroupDecision } from './groupRouter.ts';
 import type { RefusalReason } from './refusal.ts';
-import { type ClusterEntry, type RoutingTable, takesNewQueries } from './routingTable.ts';
+import { type ClusterEntry, isAvailable, type RoutingTable } from './routingTable.ts';
 
 /** Maximum number of clusters stored with a query. */
 export const MAX_CANDIDATES = 16;
@@ -70,7 +70,7 @@ export function storedCandidates(
   return [...all].slice(0, MAX_CANDIDATES).map((entry): StoredCandidate => {
     const { name, routingGroup, health } = entry;
     const taken = eligible.has(entry);
-    const reason = taken && takesNewQueries(entry) ? null : reasonOf(entry, excluded).slice(0, MAX_REASON_LENGTH);
+    const reason = taken && isAvailable(entry) ? null : reasonOf(entry, excluded).slice(0, MAX_REASON_LENGTH);
     return {
       cluster: name,
       ...(routingGroup === group ? {} : { routingGroup }),
@@ -287,6 +287,7 @@ export function reasonOf(cluster: ClusterEntry, excluded: ReadonlyMap<string, st
   if (!cluster.active) return 'is inactive';
   const { status, reason } = cluster.health;
   if (status !== 'HEALTHY') return `is ${status} (${reason})`;
+  if (cluster.rolloutOnly === true) return 'takes only queries of rollouts (rolloutOnly)';
   return cluster.maxRunningQueries === undefined
     ? 'is HEALTHY'
     : `is full (maxRunningQueries ${cluster.maxRunningQueries})`;

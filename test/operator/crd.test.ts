@@ -298,6 +298,8 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     ['the longest URL', cluster({ proxyTo: `http://${'a'.repeat(249)}` }), 'ok'],
     ['the bounds of weight', cluster({ weight: 10_000 }), 'ok'],
     ['a weight of 0', cluster({ weight: 0 }), 'ok'],
+    ['a cluster for rollouts', cluster({ rolloutOnly: true }), 'ok'],
+    ['a text in place of a flag', cluster({ rolloutOnly: 'yes' }), 'spec.rolloutOnly'],
     ['a limit of queries', cluster({ maxRunningQueries: 1_000_000 }), 'ok'],
     ['a limit of no query', cluster({ maxRunningQueries: 0 }), 'greater than or equal to 1'],
     ['a huge limit', cluster({ maxRunningQueries: 1_000_001 }), 'less than or equal to 1000000'],

@@ -289,9 +289,12 @@ function clusterProblems(api: StoreContext, targets: RuleTargets): OverviewProbl
 }
 
 function takesQueries(cluster: ClusterEntry): boolean {
-  const { active, health } = cluster;
+  const { active, health, rolloutOnly } = cluster;
   // Before its first check nothing is known of a cluster that could be a problem.
-  return takesNewQueries(cluster) || (active && health.checkedAt === null && health.status !== 'UNHEALTHY');
+  return (
+    takesNewQueries(cluster) ||
+    (active && rolloutOnly !== true && health.checkedAt === null && health.status !== 'UNHEALTHY')
+  );
 }
 
 const MAX_NAMED = 3;
@@ -307,7 +310,7 @@ function groupProblem(
   const { queue, fallbacks = [], bestEffort = false } = admission.groups.get(name) ?? {};
   const waits = queue?.whenUnavailable === 'wait';
   const rules = [...targets.ofGroup(name), ...members.flatMap((cluster) => [...targets.ofCluster(cluster.name)])];
-  const isRetired = members.every(({ active }) => !active);
+  const isRetired = members.every(({ active, rolloutOnly }) => !active || rolloutOnly === true);
   if (isRetired && rules.length === 0 && name !== defaultGroup) return [];
   const substitutes = waits || name === defaultGroup ? fallbacks : [...fallbacks, defaultGroup];
   const substitute = substitutes.find((each) => groups.get(each)?.some(takesQueries));
@@ -315,7 +318,11 @@ function groupProblem(
   const since = Math.max(...members.map((member) => sinceOf(member) ?? Number.POSITIVE_INFINITY));
   const texts = members
     .slice(0, MAX_NAMED)
-    .map((member) => `${member.name} is ${member.active ? member.health.status : 'switched off'}`);
+    .map(({ name, active, health, rolloutOnly }) =>
+      active && rolloutOnly === true
+        ? `${name} is rolloutOnly`
+        : `${name} is ${active ? health.status : 'switched off'}`,
+    );
   const more = members.length > MAX_NAMED ? [`${members.length - MAX_NAMED} more`] : [];
   const ofQueries = isRejected ? 'are refused' : 'are tried at unhealthy clusters';
   const consequence =

@@ -160,6 +160,7 @@ function routableCluster(resource: Resource, spec: EngineClusterSpec, url: strin
     active: effectiveActive(resource),
     weight: spec.weight ?? DEFAULT_WEIGHT,
     ...(spec.maxRunningQueries === undefined ? {} : { maxRunningQueries: spec.maxRunningQueries }),
+    ...(spec.rolloutOnly === true && { rolloutOnly: true }),
     healthCheck: spec.healthCheck ?? null,
     tls: spec.tls ?? null,
     origin: 'resource',
@@ -411,6 +412,7 @@ const fields: Readonly<Record<string, Field>> = {
   active: { of: ({ active }) => active, absent: true },
   weight: { of: ({ weight }) => weight, absent: DEFAULT_WEIGHT },
   maxRunningQueries: { of: ({ maxRunningQueries }) => maxRunningQueries ?? null, absent: null },
+  rolloutOnly: { of: ({ rolloutOnly }) => rolloutOnly ?? false, absent: false },
   healthCheck: { of: ({ healthCheck }) => healthCheck, absent: null },
   tls: { of: ({ tls }) => tls, absent: null },
 };

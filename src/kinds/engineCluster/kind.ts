@@ -153,7 +153,8 @@ class ClusterProgram implements KindProgram {
       const { uid } = resource.metadata;
       const row = byName.get(registryNameOf(resource));
       if (row === undefined || this.#lastGood.has(uid)) continue;
-      this.#lastGood.set(uid, { ...rowCluster(row), origin: 'resource', uid });
+      const rolloutOnly = resource.spec.rolloutOnly === true && { rolloutOnly: true };
+      this.#lastGood.set(uid, { ...rowCluster(row), ...rolloutOnly, origin: 'resource', uid });
     }
   }
 

@@ -197,6 +197,9 @@ export const EngineClusterSpec = closedObject(
       MAX_RUNNING_QUERIES,
       'Queries that may run on the cluster at a time, over all replicas of the gateway; left out, the gateway sets no limit.',
     ),
+    rolloutOnly: optionalFlag(
+      'While true, the cluster is kept out of ordinary routing: it gets new queries only from rollouts, and from rules that name it.',
+    ),
     suspend: suspendField('While true, changes are not taken over: the cluster stays as it was.'),
     gatewayClassName: Type.Optional(GatewayClassName),
     healthCheck: Type.Optional(HealthCheck),

@@ -10,8 +10,11 @@ import { noTrace } from '../../../src/rules/decision.ts';
 import { groupPolicy, groupsOf } from '../../support/groupPolicy.ts';
 import { clusterAt } from '../../support/routableCluster.ts';
 
-/** `ok`; `full`: healthy without room; `sick`: UNHEALTHY, and when it was healthy last; `new`: PENDING; `off`: inactive. */
-type Condition = 'ok' | 'full' | 'sick' | `sick${number}` | 'new' | 'off';
+/**
+ * `ok`; `full`: healthy without room; `sick`: UNHEALTHY, and when it was healthy last; `new`: PENDING; `off`: inactive; `apart`: healthy
+ * and rolloutOnly.
+ */
+type Condition = 'ok' | 'apart' | 'full' | 'sick' | `sick${number}` | 'new' | 'off';
 /** By routing group: clusters with their condition. */
 type Fleet = Readonly<Record<string, Readonly<Record<string, Condition>>>>;
 
@@ -20,13 +23,14 @@ function tableOf(fleet: Fleet, policies: readonly GroupPolicy[]): RoutingTable {
   const clusters = Object.entries(fleet).flatMap(([routingGroup, members]) =>
     Object.entries(members).map(([name, condition]) => ({
       ...clusterAt(name, `http://${name}:8080`, { routingGroup, maxRunningQueries: 5, active: condition !== 'off' }),
+      rolloutOnly: condition === 'apart',
       condition,
     })),
   );
   holder.setInputs({ clusters, admission: { groups: groupsOf(...policies), limits: [] } });
   for (const { name, proxyTo, condition } of clusters) {
     const healthyAt = Number(/\d+/.exec(condition)?.[0] ?? 0);
-    if (condition !== 'new' && (condition === 'ok' || condition === 'full' || healthyAt > 0))
+    if (condition !== 'new' && (/ok|full|apart/.test(condition) || healthyAt > 0))
       holder.setHealth(name, proxyTo, { ...neverChecked, status: 'HEALTHY', reason: 'fine', checkedAt: healthyAt });
     if (condition.startsWith('sick'))
       holder.setHealth(name, proxyTo, { ...neverChecked, status: 'UNHEALTHY', reason: 'refused', checkedAt: 99 });
@@ -186,6 +190,26 @@ const cases: Readonly<Record<string, Case>> = {
     steps:
       'group etl: no healthy cluster (e0 is UNHEALTHY (refused); e1 is UNHEALTHY (refused); e2 is UNHEALTHY (refused); e3 is inactive); best effort: e2 is UNHEALTHY (refused)',
   },
+  'a cluster for rollouts is kept out': {
+    fleet: { etl: { e1: 'apart', e2: 'ok' } },
+    policy: spill,
+    to: 'e2',
+    steps: null,
+  },
+  'a cluster for rollouts is no fallback, no default and no best effort': {
+    fleet: { etl: { e1: 'apart' }, spill: { s1: 'apart' }, adhoc: { a: 'apart' } },
+    policy: bestEffort,
+    to: null,
+    steps:
+      'No healthy cluster in routing group "etl" nor in its fallback "spill" nor in the default routing group "adhoc": e1 takes only queries of rollouts (rolloutOnly); s1 takes only queries of rollouts (rolloutOnly); a takes only queries of rollouts (rolloutOnly)',
+  },
+  'a rule may name a cluster for rollouts': {
+    fleet: { etl: { e1: 'apart', e2: 'ok' } },
+    policy: spill,
+    decision: { cluster: 'e1' },
+    to: 'e1',
+    steps: null,
+  },
   'best effort does not try inactive clusters': {
     fleet: { etl: { e1: 'off' } },
     policy: bestEffort,
@@ -270,7 +294,7 @@ test('a group of hundreds of clusters leaves a short text', () => {
   expect(stepsText(steps).length).toBeLessThan(500);
 });
 
-const condition = fc.constantFrom<Condition>('ok', 'full', 'sick', 'sick3', 'new', 'off');
+const condition = fc.constantFrom<Condition>('ok', 'apart', 'full', 'sick', 'sick3', 'new', 'off');
 const groupName = fc.constantFrom('etl', 'spill', 'more', 'adhoc', 'gone');
 
 test('whatever is declared: an end, no cluster that may not take it, and none refused while a healthy one may', () => {

@@ -141,7 +141,7 @@ function Whole({ cluster }: DetailsProps) {
 
 function State({ cluster }: DetailsProps) {
   const { status, reason, checkedAt, routed, proxyTo, sharesUrlWith, queued, running, workers, group } = cluster;
-  const { maxRunningQueries, ejection, flappingSince, discovery } = cluster;
+  const { maxRunningQueries, rolloutOnly, ejection, flappingSince, discovery } = cluster;
   const check = (
     <Text key="check" size="sm">
       {reason}
@@ -177,6 +177,7 @@ function State({ cluster }: DetailsProps) {
           </Group>,
         ],
         ['Running', countText(running, maxRunningQueries)],
+        ['Rollouts', rolloutOnly ? 'takes queries of rollouts, and of rules that name it, only' : undefined],
         ['Queued there', queued ?? 'not counted by its health check'],
         ['Workers', workers ?? undefined],
         ['Routing group', group === null ? '–' : <GroupName key="group" name={group.name} />],
