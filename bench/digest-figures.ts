@@ -8,6 +8,8 @@ const QUERIES = 1_000_000;
 const DIGESTS = 20_000;
 const PART = 10_000;
 const ROUNDS = 5;
+/** Of rates in a response. */
+const MAX_INTERVALS = 60;
 
 /** Outcomes of queries at an even rate: digests are chosen at random, with groups and clusters that do not depend on them. */
 const fill = (
@@ -65,6 +67,13 @@ export async function run(): Promise<void> {
       await median(`one digest of ${days} days`, () => of(digest, range));
       await median(`statistics by user of ${days} days`, () =>
         store.queryStatistics.of({ by: 'user', ...range, limit: 100 }),
+      );
+      const length = Math.ceil((days * 24) / MAX_INTERVALS) * HOUR;
+      await median(`rates and errors of ${days} days`, () =>
+        Promise.all([
+          store.queryRates.perInterval({ ...range, length }),
+          store.queryRates.errors({ ...range, limit: 10 }),
+        ]),
       );
     }
   } finally {

@@ -18,7 +18,7 @@ export const HOUR_MS = 3_600_000;
  * Which sums are kept, and how. Another number whenever a dimension or what is counted changes: hours are then summed
  * again, and no one uses the sums that programs of another number made.
  */
-const FORMAT = 4;
+const FORMAT = 5;
 /** Values of a dimension in an hour. An hour in which one has more is counted from its queries each time. */
 const MAX_VALUES = 10_000;
 /** An hour is summed so long after its end: by then most of its queries are over. */
@@ -44,6 +44,9 @@ export interface TimeRange {
   readonly from: number;
   readonly to: number;
 }
+
+/** Dimension of the sums of all queries. */
+export const ALL_QUERIES = 'all';
 
 /** Sums of the queries of an hour that have one value in common. */
 export interface SumRow {
@@ -320,15 +323,7 @@ async function sumDay(database: Database, key: number, changes: number): Promise
   const rows = new Map<string, StoredSum>();
   for (const hour of hours) {
     const more: StoredSum[] = await database.run((knex) => knex('eg_query_sums').where({ hour }));
-    for (const row of more) {
-      const name = JSON.stringify([row.dimension, row.value]);
-      const sum = rows.get(name);
-      if (sum === undefined) rows.set(name, { ...row, hour: key, place: rows.size });
-      else {
-        for (const each of ['queries', 'cpu_ms', 'processed_bytes', 'result_bytes'] as const) sum[each] += row[each];
-        for (const each of ['endings', 'queued'] as const) sum[each] = mergedPairs(sum[each], row[each]);
-      }
-    }
+    for (const row of more) addSum(rows, { ...row, hour: key });
   }
   await database.transaction(async (trx) => {
     await trx('eg_query_hours').insert({ hour: key, changes, sums: FORMAT }).onConflict('hour').merge();
@@ -337,9 +332,21 @@ async function sumDay(database: Database, key: number, changes: number): Promise
 }
 
 interface StoredSum extends Mutable<SumRow> {
-  readonly dimension: StatisticsDimension;
+  readonly dimension: StatisticsDimension | typeof ALL_QUERIES;
   readonly hour: number;
   readonly place: number;
+}
+
+/** Adds sums to those with the same dimension and value. */
+function addSum(sums: Map<string, StoredSum>, row: StoredSum): void {
+  const name = JSON.stringify([row.dimension, row.value]);
+  const sum = sums.get(name);
+  if (sum === undefined) {
+    sums.set(name, { ...row, place: sums.size });
+    return;
+  }
+  for (const each of ['queries', 'cpu_ms', 'processed_bytes', 'result_bytes'] as const) sum[each] += row[each];
+  for (const each of ['endings', 'queued'] as const) sum[each] = mergedPairs(sum[each], row[each]);
 }
 
 /** Sums of an hour by all dimensions; null if one has too many values. */
@@ -364,7 +371,10 @@ async function sumsOf(database: Database, hour: number): Promise<readonly Stored
       });
     }
   }
-  return all;
+  const whole = new Map<string, StoredSum>();
+  for (const row of all)
+    if (row.dimension === 'routingGroup') addSum(whole, { ...row, dimension: ALL_QUERIES, value: null });
+  return [...all, ...whole.values()];
 }
 
 export type EndingsRow = Omit<SumRow, 'queued'>;
@@ -372,11 +382,15 @@ export type QueuedRow = Pick<SumRow, 'value' | 'queued'>;
 
 export type Narrowing = (queries: Knex.QueryBuilder) => Knex.QueryBuilder;
 
-function grouped(knex: Knex, dimension: StatisticsDimension, bucket: string, narrow: Narrowing): Knex.QueryBuilder {
-  const column = dimensionColumns[dimension];
-  return narrow(countedQueries(knex, dimension))
+/** Groups of queries: by a dimension, or by an expression in SQL. */
+type Grouping = StatisticsDimension | Knex.Raw;
+
+function grouped(knex: Knex, by: Grouping, bucket: string, narrow: Narrowing): Knex.QueryBuilder {
+  const column = typeof by === 'string' ? dimensionColumns[by] : by;
+  return narrow(typeof by === 'string' ? countedQueries(knex, by) : knex('eg_query_outcomes'))
     .whereNot('state', RUNNING)
-    .groupBy(column, bucket)
+    .groupBy(column as string)
+    .groupBy(bucket)
     .select({ value: column })
     .count({ queries: '*' });
 }
@@ -386,9 +400,9 @@ const pairs = (database: Database, name: string) =>
 
 /** Endings of queries by value, as `eg_query_sums` has them: a row of each value, far fewer than of each value and bucket. */
 export async function endingsOf(
-  ...[database, knex, dimension, limit, narrow]: [Database, Knex, StatisticsDimension, number, Narrowing]
+  ...[database, knex, by, limit, narrow]: [Database, Knex, Grouping, number, Narrowing]
 ): Promise<readonly EndingsRow[]> {
-  const inner = grouped(knex, dimension, 'elapsed_bucket', narrow)
+  const inner = grouped(knex, by, 'elapsed_bucket', narrow)
     .groupBy('place')
     .select(knex.raw(`${endingKey} as place`))
     .sum({ cpu_ms: 'cpu_ms', processed_bytes: 'processed_bytes', result_bytes: 'result_bytes' });
@@ -402,9 +416,9 @@ export async function endingsOf(
 
 /** Waits of queries by value, alike. Both durations in one statement would give a row for each two of them, as many as queries. */
 export async function queuedOf(
-  ...[database, knex, dimension, limit, narrow]: [Database, Knex, StatisticsDimension, number, Narrowing]
+  ...[database, knex, by, limit, narrow]: [Database, Knex, Grouping, number, Narrowing]
 ): Promise<readonly QueuedRow[]> {
-  const inner = grouped(knex, dimension, 'queued_bucket', narrow)
+  const inner = grouped(knex, by, 'queued_bucket', narrow)
     .whereNotNull('queued_bucket')
     .select({ place: 'queued_bucket' });
   return (await knex

@@ -1,8 +1,18 @@
 import type { Knex } from 'knex';
 import type { Database } from './database.ts';
-import { addCount, durationPercentiles } from './durationBucket.ts';
+import {
+  ALL_QUERIES,
+  endingsOf,
+  HOUR_MS,
+  queuedOf,
+  type SumRow,
+  sourcesOf,
+  type TimeRange,
+  whereKeyWithin,
+} from './hourlySums.ts';
 import { type CountedIntervals, intervalParts, runStatements, slotOf } from './queryCounts.ts';
 import { failureConditions, RUNNING } from './queryOutcome.ts';
+import { EndedFigures } from './queryStatistics.ts';
 
 /** Median and 95th percentile of a duration, milliseconds; null if no query said it. */
 export interface RatePercentiles {
@@ -69,13 +79,13 @@ export interface FaultTimes {
   readonly recentFrom: number;
 }
 
-type Counts = Readonly<Record<'queries' | 'ended' | 'failures' | 'userErrors' | 'refused', number>>;
-
 /** Rates, durations and faults by time, counted in SQL over `eg_query_outcomes`. */
 export type QueryRates = ReturnType<typeof queryRates>;
 
 /** A statement may take seconds at most: each counts a part of a long range. */
 const PART_MS = 12 * 3_600_000;
+/** Most intervals of a part of a range. */
+const MAX_INTERVALS = 10_000;
 /** Most pairs of cluster and group in one response. */
 const MAX_PAIRS = 2_000;
 /** Minutes and errors of the pairs that are looked at closely. */
@@ -84,14 +94,7 @@ const MINUTE_MS = 60_000;
 
 const isFault = `(${failureConditions.failed} or ${failureConditions.refused})`;
 const sumOf = (condition: string) => `sum(case when ${condition} then 1 else 0 end)`;
-const hasRun = `state not in ('${RUNNING}', 'REFUSED', 'DENIED')`;
 
-interface ElapsedRow extends Counts {
-  readonly slot: number;
-  readonly bucket: number | null;
-  readonly timed: number;
-}
-type QueuedRow = Pick<ElapsedRow, 'slot' | 'timed' | 'bucket'>;
 interface FaultRow extends Readonly<Record<'beforeEnded' | 'beforeFaults' | 'recentEnded' | 'recentFaults', number>> {
   readonly cluster: string | null;
   readonly group: string | null;
@@ -100,55 +103,65 @@ interface FaultRow extends Readonly<Record<'beforeEnded' | 'beforeFaults' | 'rec
 /** Figures by time over `eg_query_outcomes`. */
 export function queryRates(database: Database) {
   const slot = slotOf(database.dialect.name);
-  const within = (knex: Knex, from: number, to: number) =>
-    knex('eg_query_outcomes').where('created', '>=', from).where('created', '<', to);
-
-  const counted = <R>(part: CountedIntervals, bucket: string, select: (knex: Knex) => Record<string, Knex.Raw>) =>
-    database.run(
-      async (knex) =>
-        (await within(knex, part.from, part.to)
-          .select({ slot: knex.raw(slot, [part.length]), bucket, ...select(knex) })
-          .groupBy('slot', 'bucket')) as R[],
-    );
-  const elapsedRows = (part: CountedIntervals) =>
-    counted<ElapsedRow>(part, 'elapsed_bucket', (knex) => ({
-      queries: knex.raw('count(*)'),
-      ended: knex.raw(sumOf(`state <> '${RUNNING}'`)),
-      failures: knex.raw(sumOf(failureConditions.failed)),
-      userErrors: knex.raw(sumOf(failureConditions.userError)),
-      refused: knex.raw(sumOf(failureConditions.refused)),
-      timed: knex.raw(sumOf(hasRun)),
-    }));
-  const queuedRows = (part: CountedIntervals) =>
-    counted<QueuedRow>(part, 'queued_bucket', (knex) => ({ timed: knex.raw(sumOf(hasRun)) }));
+  const within = (queries: Knex.QueryBuilder, { from, to }: TimeRange) =>
+    queries.where('created', '>=', from).where('created', '<', to);
 
   return {
-    /** In order of time; intervals without queries are left out. */
+    /**
+     * In order of time; intervals without queries are left out. If intervals have whole hours, hours that are summed are read from
+     * their sums.
+     */
     perInterval: async (intervals: CountedIntervals): Promise<readonly IntervalRates[]> => {
-      const lines = new Map<number, Line>();
-      const lineOf = (row: { readonly slot: number }): Line => {
-        const start = row.slot * intervals.length;
-        const line = lines.get(start) ?? new Line();
-        lines.set(start, line);
-        return line;
+      const { length, from, to } = intervals;
+      const lines = new Map<number, { readonly figures: EndedFigures; running: number }>();
+      const lineOf = (number: unknown) =>
+        lines.getOrInsertComputed(Number(number), () => ({ figures: new EndedFigures(null), running: 0 }));
+      const readSums = async (knex: Knex): Promise<readonly TimeRange[]> => {
+        const { summed, single } = await sourcesOf(knex, intervals, true);
+        const hours = summed.map((range) => ({ from: range.from / HOUR_MS, to: range.to / HOUR_MS }));
+        const sums = whereKeyWithin(knex('eg_query_sums').where('dimension', ALL_QUERIES), hours);
+        const rows: (SumRow & { readonly hour: number })[] = hours.length === 0 ? [] : await sums;
+        for (const row of rows) {
+          const { figures } = lineOf(Math.floor((row.hour * HOUR_MS) / length));
+          figures.addEndings(row);
+          figures.addQueued(row);
+        }
+        return single;
       };
-      const work = intervalParts(intervals, Math.ceil((intervals.to - intervals.from) / PART_MS)).flatMap((part) => [
+      const single = length % HOUR_MS === 0 ? await database.snapshot(readSums) : [{ from, to }];
+      const number = slot.replace('?', `${length}`);
+      const parts = single.flatMap((range) =>
+        intervalParts({ ...range, length }, Math.ceil((range.to - range.from) / PART_MS)),
+      );
+      const rowsOf = <Row>(of: (...args: Parameters<typeof endingsOf>) => Promise<readonly Row[]>, part: TimeRange) =>
+        database.run((knex) => of(database, knex, knex.raw(number), MAX_INTERVALS, (all) => within(all, part)));
+      await runStatements([
+        ...parts.flatMap((part) => [
+          async () => {
+            for (const row of await rowsOf(endingsOf, part)) lineOf(row.value).figures.addEndings(row);
+          },
+          async () => {
+            for (const row of await rowsOf(queuedOf, part)) lineOf(row.value).figures.addQueued(row);
+          },
+        ]),
         async () => {
-          for (const row of await elapsedRows(part)) lineOf(row).addElapsed(row);
-        },
-        async () => {
-          for (const row of await queuedRows(part)) lineOf(row).addQueued(row);
+          const running: { slot: number; queries: number }[] = await database.run((knex) =>
+            within(knex('eg_query_outcomes'), { from, to })
+              .where('state', RUNNING)
+              .groupBy('slot')
+              .select({ slot: knex.raw(number), queries: knex.raw('count(*)') }),
+          );
+          for (const row of running) lineOf(row.slot).running = row.queries;
         },
       ]);
-      await runStatements(work);
-      return [...lines].sort(([a], [b]) => a - b).map(([start, line]) => line.rates(start));
+      return [...lines].sort(([a], [b]) => a - b).map(([number, line]) => ratesOf(number * length, line));
     },
 
     /** Errors of queries that failed, were lost, rejected or denied, most frequent first. */
     errors: ({ from, to, limit }: ErrorRange): Promise<readonly ErrorCount[]> =>
       database.run(
         async (knex) =>
-          (await within(knex, from, to)
+          (await within(knex('eg_query_outcomes'), { from, to })
             .whereIn('state', ['FAILED', 'LOST', 'REFUSED', 'DENIED'])
             .groupBy('state', 'error_name', 'error_type')
             .select({ state: 'state', errorName: 'error_name', errorType: 'error_type', queries: knex.raw('count(*)') })
@@ -234,27 +247,15 @@ function faultCounts(rows: readonly FaultRow[]): FaultCounts[] {
   return counts;
 }
 
-class Line {
-  readonly #sums = { queries: 0, ended: 0, failures: 0, userErrors: 0, refused: 0 };
-  readonly #elapsed = new Map<number, number>();
-  readonly #queued = new Map<number, number>();
-
-  addElapsed(row: ElapsedRow): void {
-    for (const name of Object.keys(this.#sums) as (keyof Counts)[]) this.#sums[name] += row[name];
-    if (row.bucket !== null) addCount(this.#elapsed, row.bucket, row.timed);
-  }
-
-  addQueued({ bucket, timed }: QueuedRow): void {
-    if (bucket !== null) addCount(this.#queued, bucket, timed);
-  }
-
-  rates(start: number): IntervalRates {
-    const durations = { elapsedMillis: percentiles(this.#elapsed), queuedMillis: percentiles(this.#queued) };
-    return { start, ...this.#sums, ...durations };
-  }
-}
-
-function percentiles(buckets: ReadonlyMap<number, number>): RatePercentiles {
-  const within = durationPercentiles(buckets);
-  return { p50: within(0.5), p95: within(0.95) };
+function ratesOf(
+  start: number,
+  { figures, running }: { readonly figures: EndedFigures; readonly running: number },
+): IntervalRates {
+  const { queries: ended, states, userErrors, elapsedMillis, queuedMillis } = figures.statistics();
+  const failures = (states.FAILED ?? 0) + (states.LOST ?? 0) - userErrors;
+  return {
+    ...{ start, queries: ended + running, ended, failures, userErrors, refused: states.REFUSED ?? 0 },
+    elapsedMillis: { p50: elapsedMillis.p50, p95: elapsedMillis.p95 },
+    queuedMillis: { p50: queuedMillis.p50, p95: queuedMillis.p95 },
+  };
 }

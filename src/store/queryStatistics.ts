@@ -72,16 +72,16 @@ export function queryStatistics(database: Database) {
         const sources = await sourcesOf(knex, request, hasSums);
         const values = await valuesWithMost(knex, request, sources);
         if (values.length === 0) return [];
-        const figures = new Map(values.map((value) => [value, new Figures(value)]));
-        const figuresOf = (value: string | null): Figures => {
-          const present = figures.get(value) ?? new Figures(value);
+        const figures = new Map(values.map((value) => [value, new EndedFigures(value)]));
+        const figuresOf = (value: string | null): EndedFigures => {
+          const present = figures.get(value) ?? new EndedFigures(value);
           figures.set(value, present);
           return present;
         };
         const turns = new Turns();
         const addAll = async <Row extends { value: string | null }>(
           rows: readonly Row[],
-          addTo: (figures: Figures, row: Row) => void,
+          addTo: (figures: EndedFigures, row: Row) => void,
         ) => {
           for (const row of rows) {
             addTo(figuresOf(row.value), row);
@@ -183,7 +183,8 @@ function mostFirst(a: QueryStatistics, b: QueryStatistics): number {
   return b.queries - a.queries || ((a.value ?? '') < (b.value ?? '') ? -1 : 1);
 }
 
-class Figures {
+/** Figures of queries that can be added up. */
+export class EndedFigures {
   readonly #value: string | null;
   readonly #states = new Map<QueryState | undefined, number>();
   #userErrors = 0;

@@ -173,9 +173,10 @@ interface SeriesRange {
   readonly keptHours: number;
 }
 
-/** Cuts a range into intervals of whole minutes; the last one is not over yet. @param most intervals */
+/** Cuts a range into intervals of whole minutes, from an hour on of whole hours; the last one is not over yet. @param most intervals */
 function seriesRange({ now, minutes, keptHours }: SeriesRange, most: number) {
-  const intervalMs = MINUTE * Math.ceil(minutes / most);
+  const unit = minutes > 60 * most ? 60 : 1;
+  const intervalMs = MINUTE * unit * Math.ceil(minutes / unit / most);
   // The interval that is running belongs to the range; as many before it as the range holds.
   const to = (Math.floor(now / intervalMs) + 1) * intervalMs;
   const length = Math.ceil((minutes * MINUTE) / intervalMs);

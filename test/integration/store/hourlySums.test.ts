@@ -156,6 +156,43 @@ async function digestsOf(store: KnexStore, { limit, ...asked }: StatisticsReques
   }));
 }
 
+/** Rates of all queries by so many hours, counted here. */
+async function expectedRates(store: KnexStore, { from, to }: StatisticsRequest, hours: number) {
+  const rows = await rowsOf(store, { from, to, by: 'user', limit: 1 });
+  const { queries } = (await store.database
+    .knex('eg_query_outcomes')
+    .where('state', 'RUNNING')
+    .whereBetween('created', [from, to - 1])
+    .count({ queries: '*' })
+    .first()) as { queries: number };
+  const slots = Map.groupBy(rows, (row) => Math.floor(Number(row.created) / (hours * HOUR)) * hours * HOUR);
+  const within = (all: readonly Row[], name: string) => {
+    const known = all.filter((row) => row[name] !== null);
+    const counts = Map.groupBy(known, (row) => Number(row[name]));
+    const share = durationPercentiles(new Map([...counts].map(([bucket, each]) => [bucket, each.length])));
+    return { p50: share(0.5), p95: share(0.95) };
+  };
+  const rates = [...slots]
+    .sort(([a], [b]) => a - b)
+    .map(([start, all]) => {
+      const failed = all.filter(({ state }) => state === 'FAILED' || state === 'LOST');
+      const userErrors = failed.filter((row) => row.state === 'FAILED' && row.error_type === 'USER_ERROR').length;
+      return {
+        ...{ start, ended: all.length, failures: failed.length - userErrors, userErrors },
+        refused: all.filter(({ state }) => state === 'REFUSED').length,
+        ...{ elapsedMillis: within(all, 'elapsed_bucket'), queuedMillis: within(all, 'queued_bucket') },
+      };
+    });
+  return { running: Number(queries), rates };
+}
+
+/** The same as the store returns it, with the queries that run. */
+async function ratesOf(store: KnexStore, { from, to }: StatisticsRequest, hours: number) {
+  const rates = await store.queryRates.perInterval({ from, to, length: hours * HOUR });
+  const running = rates.reduce((sum, { queries, ended }) => sum + queries - ended, 0);
+  return { running, rates: rates.filter(({ ended }) => ended > 0).map(({ queries: _, ...rest }) => rest) };
+}
+
 const byDigest = (all: readonly { readonly digest: unknown }[]) =>
   all.toSorted((a, b) => (JSON.stringify(a.digest) < JSON.stringify(b.digest) ? -1 : 1));
 
@@ -214,6 +251,9 @@ for (const family of databases) {
           }
           await one.hourlySums.sum(END);
           for (const asked of requests) {
+            for (const hours of [1 / 4, 1, 2]) {
+              expect(await ratesOf(other, asked, hours)).toEqual(await expectedRates(one, asked, hours));
+            }
             expect(byName(await other.queryStatistics.of(asked))).toEqual(byName(await expected(one, asked)));
             expect(byDigest(await digestsOf(other, asked))).toEqual(byDigest(await expectedDigests(one, asked)));
           }
@@ -240,7 +280,7 @@ for (const family of databases) {
       expect(await store.hourlySums.sum(START + HOUR)).toEqual({ summed: 0, left: 0, failure: null });
       expect(await store.hourlySums.sum(START + HOUR + 300_000)).toEqual({ summed: 1, left: 0, failure: null });
       expect(await store.hourlySums.sum(START + HOUR + 300_000)).toEqual({ summed: 0, left: 0, failure: null });
-      expect(await summed()).toEqual([{ hour: START / HOUR, sums: 4 }]);
+      expect(await summed()).toEqual([{ hour: START / HOUR, sums: 5 }]);
       // Only the sums say so.
       await store.database.knex('eg_query_sums').where('dimension', 'source').update({ value: 'summed' });
       expect(await count(START)).toEqual([['summed', 1]]);
@@ -336,7 +376,7 @@ for (const family of databases) {
             return isLeader;
           },
         });
-      const hours = async () => (await store.database.knex('eg_query_hours').where('sums', 4)).length;
+      const hours = async () => (await store.database.knex('eg_query_hours').where('sums', 5)).length;
       const stopFollower = job(false);
       await expect.poll(() => asked).toEqual([false]);
       await stopFollower();

@@ -87,6 +87,22 @@ for (const family of databases) {
       expect(await estimate([run(2_000, { created: now - 120 * HOUR })])).toMatchObject({ source: 'shape', runs: 1 });
     });
 
+    it('count runs that were not sent through the gateway, and no query that it rejected', async () => {
+      const created = now - 3 * HOUR;
+      const outcomes = [
+        ...runs(3, 200_000, { created, bypassed: true }),
+        ...Array.from({ length: 9 }, () => run(null, { created, state: 'REFUSED', refused: true })),
+      ];
+      const expected = { sizeClass: 'L', source: 'exact', runs: 3 };
+      expect(await estimate(outcomes)).toMatchObject(expected);
+      expect(await store.hourlySums.sum(now)).toMatchObject({ left: 0, failure: null });
+      expect(await estimate([])).toMatchObject(expected);
+      expect((await store.sizeEstimates.read(now, borders)).shapes.get(shape)).toMatchObject({
+        sizeClass: 'L',
+        runs: 3,
+      });
+    });
+
     it('are equal for equal data, whatever the order, and whether an hour is summed', async () => {
       const created = fc.integer({ min: now - 8 * HOUR, max: now - 1 });
       const digests = fc.constantFrom('00000000000000b1', '00000000000000b2', exact);
