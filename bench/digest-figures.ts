@@ -44,7 +44,7 @@ export async function run(): Promise<void> {
     for (let summed = 1; summed > 0; ) ({ summed } = await store.hourlySums.sum(now));
     const seconds = ((performance.now() - began) / 1_000).toFixed(0);
     console.log(`sums of ${DAYS} days: ${seconds} s, ${((await written()) / 1e6 - before / 1e6).toFixed(0)} MB of WAL`);
-    await knex.raw('vacuum analyze eg_digest_sums');
+    await knex.raw('vacuum analyze eg_digest_hours');
     const median = async (name: string, work: () => Promise<unknown>) => {
       const times: number[] = [];
       for (let round = 0; round < ROUNDS; round += 1) {

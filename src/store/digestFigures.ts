@@ -15,8 +15,14 @@ const MAX_ROWS_BY = 1_000;
 const MAX_KEYS = 50_000;
 const ROWS = { postgresql: 5_000, mysql: 5_000, sqlite: 500 } as const;
 
-/** Names of the histograms, which are columns of `eg_digest_sums`: buckets of `durationBucket` with counts. */
-export const histograms = ['elapsed', 'queued', 'cpu', 'bytes', 'memory'] as const;
+/** Times in milliseconds since 1970, `to` exclusive; or numbers of hours. */
+export interface TimeRange {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Names of the histograms: buckets of `durationBucket` with counts. */
+const histograms = ['elapsed', 'queued', 'cpu', 'bytes', 'memory'] as const;
 type HistogramName = (typeof histograms)[number];
 
 /** Columns of a query that figures are made of. */
@@ -40,7 +46,7 @@ const columns = [
   ...(['elapsed_bucket', 'queued_bucket', 'cpu_ms', 'processed_bytes', 'peak_memory_bytes'] as const),
 ];
 
-/** Sums of queries, as `eg_digest_sums` has them. */
+/** Sums of queries. */
 export interface DigestTotals {
   queries: number;
   failures: number;
@@ -49,17 +55,27 @@ export interface DigestTotals {
   cpu_ms: number;
   processed_bytes: number;
 }
-export const totalNames = [
-  ...(['queries', 'failures', 'user_errors', 'elapsed_ms', 'cpu_ms', 'processed_bytes'] as const),
-];
+const totalNames = [...(['queries', 'failures', 'user_errors', 'elapsed_ms', 'cpu_ms', 'processed_bytes'] as const)];
+export const noTotals = (): DigestTotals => ({
+  ...{ queries: 0, failures: 0, user_errors: 0, elapsed_ms: 0, cpu_ms: 0, processed_bytes: 0 },
+});
 
-/** A row of `eg_digest_sums`: figures of the queries of an hour with one digest, routing group and cluster. */
-export interface DigestSumRow
-  extends DigestTotals,
-    Readonly<Record<HistogramName | 'errors', string>>,
-    Readonly<Record<'digest' | 'routing_group' | 'cluster', string | null>> {
+/**
+ * Fields of the figures of queries of an hour with one digest, routing group and cluster, which are the first three, as JSON; then
+ * totals, counts of errors by type, and histograms.
+ */
+export type DigestFields = readonly string[];
+const [GROUP, CLUSTER, TOTALS, ERRORS, HISTOGRAMS] = [1, 2, 3, 4, 5] as const;
+/** Rows of an hour of `eg_digest_hours`: each has the figures of a part of the digests. */
+const PARTS = 32;
+/** Hours of a statement, and of one that reads a part. */
+const [HOURS, HOURS_OF_PART] = [12, 240];
+
+/** A row of `eg_digest_hours`: lines of fields, sorted. */
+export interface DigestHour {
   readonly hour: number;
-  readonly place: number;
+  readonly part: number;
+  readonly figures: string;
 }
 
 /** Percentiles of what a histogram counts; null if no query reported it. */
@@ -67,9 +83,7 @@ export type DigestPercentiles = Readonly<Record<'p50' | 'p95', number | null>>;
 
 /** Figures that can be merged: totals, counts of errors by type, and histograms. */
 export class DigestFigures {
-  readonly totals: DigestTotals = {
-    ...{ queries: 0, failures: 0, user_errors: 0, elapsed_ms: 0, cpu_ms: 0, processed_bytes: 0 },
-  };
+  readonly totals = noTotals();
   readonly #errors = new Map<number, number>();
   readonly #histograms = histograms.map(() => new Map<number, number>());
 
@@ -99,11 +113,11 @@ export class DigestFigures {
     for (const [place, bucket] of buckets.entries()) if (bucket !== null) addCount(this.#counts(place), bucket, 1);
   }
 
-  addSum(row: DigestSumRow): void {
-    for (const name of totalNames) this.totals[name] += row[name];
-    readPairs(row.errors, (type, count) => addCount(this.#errors, type, count));
+  addSum(fields: DigestFields): void {
+    addTotals(this.totals, fields);
+    readPairs(fields[ERRORS] ?? '', (type, count) => addCount(this.#errors, type, count));
     for (const [place, name] of histograms.entries()) {
-      readPairs(row[name], (bucket, count) => addCount(this.#counts(place), bucket, count));
+      readHistogram(fields, name, (bucket, count) => addCount(this.#counts(place), bucket, count));
     }
   }
 
@@ -115,14 +129,10 @@ export class DigestFigures {
     }
   }
 
-  /** Columns of `eg_digest_sums`. */
-  columns(): DigestTotals & Record<HistogramName | 'errors', string> {
-    const texts = histograms.map((name, place) => [name, pairsText(this.#counts(place))]);
-    return {
-      ...this.totals,
-      errors: pairsText(this.#errors),
-      ...(Object.fromEntries(texts) as Record<HistogramName, string>),
-    };
+  /** Fields in addition to the first three. */
+  get fields(): DigestFields {
+    const totals = totalNames.map((name) => this.totals[name]);
+    return [totals.join(','), ...[this.#errors, ...this.#histograms].map(pairsText)];
   }
 
   errors(): Readonly<Record<string, number>> {
@@ -156,6 +166,10 @@ export function readPairs(text: string, add: (key: number, count: number) => voi
   if (text !== '') add(key, number);
 }
 
+export function readHistogram(fields: DigestFields, name: HistogramName, add: Parameters<typeof readPairs>[1]): void {
+  readPairs(fields[HISTOGRAMS + histograms.indexOf(name)] ?? '', add);
+}
+
 /** Pairs with the counts of both texts. */
 export function mergedPairs(one: string, other: string): string {
   const counts = new Map<number, number>();
@@ -172,7 +186,7 @@ const pairsText = (counts: ReadonlyMap<number, number>): string =>
  */
 export async function* endedQueries(
   database: Database,
-  range: { readonly from: number; readonly to: number },
+  range: TimeRange,
   narrow: (queries: Knex.QueryBuilder) => Knex.QueryBuilder = (queries) => queries,
 ): AsyncGenerator<readonly CountedRow[]> {
   const limit = ROWS[database.dialect.name];
@@ -196,34 +210,29 @@ export async function* endedQueries(
   }
 }
 
-/** Rows of `eg_digest_sums` of an hour, at most a few thousand: further digests count as `OTHER_DIGEST`. */
-export async function digestSumsOf(database: Database, hour: number, hourMs: number): Promise<readonly DigestSumRow[]> {
+/** Rows of `eg_digest_hours` of an hour, with at most a few thousand lines: further digests count as `OTHER_DIGEST`. */
+export async function digestSumsOf(database: Database, hour: number, hourMs: number): Promise<readonly DigestHour[]> {
   const byKey = new Map<string, DigestFigures>();
   for await (const rows of endedQueries(database, { from: hour * hourMs, to: (hour + 1) * hourMs })) {
     for (const row of rows) {
-      const key = JSON.stringify([row.digest, row.routing_group, row.cluster]);
+      const key = [row.digest, row.routing_group, row.cluster].map((value) => JSON.stringify(value)).join('\t');
       const isFull = byKey.size >= MAX_KEYS && !byKey.has(key);
       figuresOf(byKey, isFull ? otherKey(key) : key).addQuery(row);
     }
   }
-  return rowsOf(byKey, hour);
+  return hoursOf(byKey, hour);
 }
 
-/** Rows of `eg_digest_sums` of several hours together, under another key. */
-export async function mergedDigestSums(database: Database, key: number, hours: readonly number[]) {
+/** Rows of `eg_digest_hours` of several hours together, under another key. */
+export async function mergedDigestSums(database: Database, key: number, hours: TimeRange) {
   const byKey = new Map<string, DigestFigures>();
-  const turns = new Turns();
-  for (const hour of hours) {
-    const rows: DigestSumRow[] = await database.run((knex) => knex('eg_digest_sums').where({ hour }));
-    for (const row of rows) {
-      figuresOf(byKey, JSON.stringify([row.digest, row.routing_group, row.cluster])).addSum(row);
-      if (turns.isOver) await turns.next();
-    }
+  for await (const { sums } of digestSums(database, [hours])) {
+    for (const fields of sums) figuresOf(byKey, fields.slice(0, TOTALS).join('\t')).addSum(fields);
   }
-  return rowsOf(byKey, key);
+  return hoursOf(byKey, key);
 }
 
-function rowsOf(byKey: Map<string, DigestFigures>, hour: number): readonly DigestSumRow[] {
+function hoursOf(byKey: Map<string, DigestFigures>, hour: number): readonly DigestHour[] {
   if (byKey.size > MAX_ROWS_BY) {
     const all = [...byKey];
     const most = (name: 'queries' | 'cpu_ms') =>
@@ -235,11 +244,53 @@ function rowsOf(byKey: Map<string, DigestFigures>, hour: number): readonly Diges
       figuresOf(byKey, otherKey(key)).merge(figures);
     }
   }
-  return [...byKey].map(([key, figures], place) => {
-    const [digest, routingGroup, cluster] = JSON.parse(key) as readonly (string | null)[];
-    const of = { digest: digest ?? null, routing_group: routingGroup ?? null, cluster: cluster ?? null };
-    return { hour, place, ...of, ...figures.columns() };
-  });
+  const lines = [...byKey].map(([key, figures]) => [key, ...figures.fields].join('\t')).sort();
+  const parts = Map.groupBy(lines, (line) => partOf(digestIn(line.split('\t', 1))));
+  return [...parts].map(([part, of]) => ({ hour, part, figures: of.join('\n') }));
+}
+
+/** A part for each digest: those with equal last characters have the same. */
+const partOf = (digest: string | null): number => Number.parseInt(digest?.slice(-2) ?? '', 16) % PARTS || 0;
+
+export const digestIn = ([digest = '']: DigestFields): string | null => JSON.parse(digest) as string | null;
+
+export function addTotals(totals: DigestTotals, fields: DigestFields): void {
+  const numbers = (fields[TOTALS] ?? '').split(',');
+  for (const [place, name] of totalNames.entries()) totals[name] += Number(numbers[place]);
+}
+
+/**
+ * Reads stored sums, a part of an hour each time, the newest first.
+ * @param hours keys of hours and days
+ * @param only values of sums; left out: any
+ */
+export async function* digestSums(
+  database: Database,
+  hours: readonly TimeRange[],
+  only: Partial<Record<'digest' | 'routingGroup' | 'cluster', string | undefined>> = {},
+): AsyncGenerator<{ readonly hour: number; readonly sums: readonly DigestFields[] }> {
+  const { digest, routingGroup, cluster } = only;
+  const start = digest === undefined ? '' : `${JSON.stringify(digest)}\t`;
+  const isChosen = (field: string | undefined, value: string | undefined) =>
+    value === undefined || field === JSON.stringify(value);
+  const step = digest === undefined ? HOURS : HOURS_OF_PART;
+  const turns = new Turns();
+  for (const { from, to } of hours.toReversed()) {
+    for (let last = to; last > from; last -= step) {
+      const rows: Omit<DigestHour, 'part'>[] = await database.run((knex) => {
+        const query = knex('eg_digest_hours').whereBetween('hour', [Math.max(from, last - step), last - 1]);
+        if (digest !== undefined) query.where('part', partOf(digest));
+        return query.orderBy([{ column: 'hour', order: 'desc' }, 'part']).select('hour', 'figures');
+      });
+      for (const { hour, figures } of rows) {
+        const lines = figures.split('\n').filter((line) => line.startsWith(start));
+        const all = lines.map((line) => line.split('\t'));
+        const sums = all.filter((of) => isChosen(of[GROUP], routingGroup) && isChosen(of[CLUSTER], cluster));
+        yield { hour, sums };
+        if (turns.isOver) await turns.next();
+      }
+    }
+  }
 }
 
 /** Figures of a key; new ones if it has none. */
@@ -252,4 +303,4 @@ export function figuresOf<Key>(all: Map<Key, DigestFigures>, key: Key): DigestFi
   return figures;
 }
 
-const otherKey = (key: string): string => JSON.stringify([OTHER_DIGEST, ...(JSON.parse(key) as string[]).slice(1)]);
+const otherKey = (key: string): string => `"${OTHER_DIGEST}"${key.slice(key.indexOf('\t'))}`;

@@ -3,15 +3,18 @@ import { GatewayError } from '../model/errors.ts';
 import { Turns } from '../model/turns.ts';
 import type { Database } from './database.ts';
 import {
+  addTotals,
   type CountedRow,
   DigestFigures,
-  type DigestSumRow,
   type DigestTotals,
+  digestIn,
+  digestSums,
   endedQueries,
   figuresOf,
-  totalNames,
+  noTotals,
+  type TimeRange,
 } from './digestFigures.ts';
-import { HOUR_MS, sourcesOf, type TimeRange, whereKeyWithin } from './hourlySums.ts';
+import { HOUR_MS, sourcesOf } from './hourlySums.ts';
 import { type QueryInput, RUNNING } from './queryOutcome.ts';
 
 /** Orders of digests; `growth`: by processor time that they use more than in the range before. */
@@ -58,9 +61,10 @@ const dimensions = {
 export type DigestDimension = keyof typeof dimensions;
 export const digestDimensions = Object.keys(dimensions) as readonly DigestDimension[];
 
-/** Filters with columns of `eg_digest_sums`; others ask for the queries. */
-const filterColumns = { routingGroup: 'routing_group', cluster: 'cluster' } as const;
-const queryColumns = { ...filterColumns, user: 'user_name', source: 'source' } as const;
+/** Filters with columns of queries; sums are not by user and source. */
+const queryColumns = {
+  ...{ routingGroup: 'routing_group', cluster: 'cluster', user: 'user_name', source: 'source' },
+} as const;
 const MAX_VALUES = 10;
 /** Newest queries of a digest that are counted by value, and of which inputs are added up. */
 const MAX_VALUED_QUERIES = 10_000;
@@ -78,10 +82,10 @@ const orderValues: Readonly<Record<Exclude<DigestOrder, 'growth'>, (totals: Dige
 
 export type DigestStatistics = ReturnType<typeof digestStatistics>;
 
-/** Figures by digest over `eg_digest_sums`, and over `eg_query_outcomes` where an hour is not summed or counted in part. */
+/** Figures by digest over `eg_digest_hours`, and over `eg_query_outcomes` where an hour is not summed or counted in part. */
 export function digestStatistics(database: Database) {
-  const narrowed = (queries: Knex.QueryBuilder, filter: DigestFilter, columns: Readonly<Record<string, string>>) => {
-    for (const [name, column] of Object.entries(columns)) {
+  const narrowed = (queries: Knex.QueryBuilder, filter: DigestFilter) => {
+    for (const [name, column] of Object.entries(queryColumns)) {
       const value = filter[name as keyof typeof queryColumns];
       if (value !== undefined) queries.where(column, value);
     }
@@ -89,8 +93,6 @@ export function digestStatistics(database: Database) {
   };
   const needsQueries = ({ user, source }: DigestFilter) => user !== undefined || source !== undefined;
   const rangesOf = (filter: DigestFilter) => database.run((knex) => sourcesOf(knex, filter, !needsQueries(filter)));
-  const sums = (knex: Knex, filter: DigestFilter, keys: readonly TimeRange[]) =>
-    narrowed(whereKeyWithin(knex('eg_digest_sums'), keys), filter, filterColumns);
   const shapesOf = async (digests: readonly (string | null)[]): Promise<ReadonlyMap<string | null, string>> => {
     const rows: { digest: string; shape: string }[] = await database.run((knex) =>
       knex('eg_digests')
@@ -141,21 +143,13 @@ export function digestStatistics(database: Database) {
     const figures = new Map<string | null, DigestFigures>();
     await countQueries(
       single,
-      (queries) => narrowed(digests === null ? queries : ofDigests(queries, digests), filter, queryColumns),
+      (queries) => narrowed(digests === null ? queries : ofDigests(queries, digests), filter),
       (row) => figuresOf(figures, row.digest).addQuery(row),
     );
     const totals = new Map([...figures].map(([digest, each]) => [digest, { ...each.totals }]));
-    if (keys.length > 0 && digests === null) {
-      const rows: (DigestTotals & { digest: string | null })[] = await database.run((knex) =>
-        sums(knex, filter, keys)
-          .groupBy('digest')
-          .select('digest')
-          .sum(Object.fromEntries(totalNames.map((name) => [name, name]))),
-      );
-      for (const { digest, ...row } of rows) {
-        const present = totals.get(digest);
-        if (present === undefined) totals.set(digest, row);
-        else for (const name of totalNames) present[name] += row[name];
+    if (digests === null) {
+      for await (const { sums } of digestSums(database, keys, filter)) {
+        for (const fields of sums) addTotals(totals.getOrInsertComputed(digestIn(fields), noTotals), fields);
       }
     }
     return { keys, figures, totals };
@@ -167,12 +161,12 @@ export function digestStatistics(database: Database) {
     { keys, figures }: Awaited<ReturnType<typeof totalsOf>>,
     digests: readonly (string | null)[],
   ) => {
-    if (keys.length === 0 || digests.length === 0) return figures;
-    const turns = new Turns();
-    const rows: DigestSumRow[] = await database.run((knex) => ofDigests(sums(knex, filter, keys), digests));
-    for (const row of rows) {
-      figuresOf(figures, row.digest).addSum(row);
-      if (turns.isOver) await turns.next();
+    const chosen = new Set(digests);
+    for await (const { sums } of digestSums(database, chosen.size === 0 ? [] : keys, filter)) {
+      for (const fields of sums) {
+        const digest = digestIn(fields);
+        if (chosen.has(digest)) figuresOf(figures, digest).addSum(fields);
+      }
     }
     return figures;
   };
@@ -204,13 +198,12 @@ export function digestStatistics(database: Database) {
     of: async (digest: string, filter: DigestFilter): Promise<DigestBreakdown | null> => {
       const { summed, single } = await rangesOf(filter);
       const byHour = new Map<number, DigestFigures>();
-      const narrow = (queries: Knex.QueryBuilder) => narrowed(queries.where({ digest }), filter, queryColumns);
+      const narrow = (queries: Knex.QueryBuilder) => narrowed(queries.where({ digest }), filter);
       await countQueries(single, narrow, (row) => figuresOf(byHour, Math.floor(row.created / HOUR_MS)).addQuery(row));
-      if (summed.length > 0) {
-        // By hour, of whole days, too.
-        const hours = summed.map(({ from, to }) => ({ from: from / HOUR_MS, to: to / HOUR_MS }));
-        const rows: DigestSumRow[] = await database.run((knex) => sums(knex, filter, hours).where({ digest }));
-        for (const row of rows) figuresOf(byHour, row.hour).addSum(row);
+      // By hour, of whole days, too.
+      const hours = summed.map(({ from, to }) => ({ from: from / HOUR_MS, to: to / HOUR_MS }));
+      for await (const { hour, sums } of digestSums(database, hours, { ...filter, digest })) {
+        for (const fields of sums) figuresOf(byHour, hour).addSum(fields);
       }
       if (byHour.size === 0) return null;
       const figures = new DigestFigures();

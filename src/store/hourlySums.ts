@@ -3,7 +3,14 @@ import { Turns } from '../model/turns.ts';
 import { batches } from './columns.ts';
 import type { Database } from './database.ts';
 import { deleteInBatches } from './deletion.ts';
-import { digestSumsOf, mergedDigestSums, mergedPairs, readPairs } from './digestFigures.ts';
+import {
+  type DigestHour,
+  digestSumsOf,
+  mergedDigestSums,
+  mergedPairs,
+  readPairs,
+  type TimeRange,
+} from './digestFigures.ts';
 import { failureConditions, queryStates, RUNNING } from './queryOutcome.ts';
 import {
   countedQueries,
@@ -34,16 +41,11 @@ const DAYS = 1_000_000_000;
 /** Hours that fail before a round gives up. */
 const MAX_FAILURES = 3;
 const ROWS_A_STATEMENT = 200;
+const CHARACTERS_A_STATEMENT = 250_000;
 /** Stretches of summed hours that a statement names; where they are more, most were changed lately. */
 const MAX_STRETCHES = 50;
 /** Endings are keyed by the state's place times this, and one more than the bucket of the duration. */
 const PER_STATE = 1_000;
-
-/** Times in milliseconds since 1970, `to` exclusive. */
-export interface TimeRange {
-  readonly from: number;
-  readonly to: number;
-}
 
 /** Dimension of the sums of all queries. */
 export const ALL_QUERIES = 'all';
@@ -126,11 +128,11 @@ export async function noteDeletion(database: Database, before: number): Promise<
 export async function deleteSumsBefore(database: Database, before: number, fence: Fence | null): Promise<void> {
   const hour = Math.floor(before / HOUR_MS);
   await deleteInBatches(database, 'eg_query_sums', 'hour', hour, fence);
-  await deleteInBatches(database, 'eg_digest_sums', 'hour', hour, fence);
+  await deleteInBatches(database, 'eg_digest_hours', 'hour', hour, fence);
   await deleteInBatches(database, 'eg_query_hours', 'hour', hour, fence);
   const days = [DAYS, DAYS + Math.floor(hour / DAY_HOURS) - 1] as const;
   await database.transaction(async (trx) => {
-    for (const table of ['eg_query_sums', 'eg_digest_sums', 'eg_query_hours'])
+    for (const table of ['eg_query_sums', 'eg_digest_hours', 'eg_query_hours'])
       await trx(table).whereBetween('hour', days).delete();
   });
 }
@@ -305,12 +307,21 @@ async function sumHour(database: Database, hour: number, changes: number): Promi
   });
 }
 
-async function putSums(trx: Knex, hour: number, rows: readonly object[], digests: readonly object[]): Promise<void> {
+async function putSums(
+  trx: Knex,
+  hour: number,
+  rows: readonly object[],
+  digests: readonly DigestHour[],
+): Promise<void> {
   const turns = new Turns();
-  for (const [table, all] of [['eg_query_sums', rows] as const, ['eg_digest_sums', digests] as const]) {
+  const sizeOf = ({ figures }: DigestHour) => figures.length;
+  for (const [table, some] of [
+    ['eg_query_sums', batches(rows, ROWS_A_STATEMENT)] as const,
+    ['eg_digest_hours', batches(digests, CHARACTERS_A_STATEMENT, sizeOf)] as const,
+  ]) {
     await trx(table).where('hour', hour).delete();
-    for (const some of batches(all, ROWS_A_STATEMENT)) {
-      await trx(table).insert(some);
+    for (const batch of some) {
+      await trx(table).insert(batch);
       if (turns.isOver) await turns.next();
     }
   }
@@ -318,10 +329,10 @@ async function putSums(trx: Knex, hour: number, rows: readonly object[], digests
 
 /** Sums a day from its hours. @param changes those of its hours, by which readers know that the sums hold */
 async function sumDay(database: Database, key: number, changes: number): Promise<void> {
-  const hours = Array.from({ length: DAY_HOURS }, (_, hour) => (key - DAYS) * DAY_HOURS + hour);
-  const digests = await mergedDigestSums(database, key, hours);
+  const first = (key - DAYS) * DAY_HOURS;
+  const digests = await mergedDigestSums(database, key, { from: first, to: first + DAY_HOURS });
   const rows = new Map<string, StoredSum>();
-  for (const hour of hours) {
+  for (let hour = first; hour < first + DAY_HOURS; hour += 1) {
     const more: StoredSum[] = await database.run((knex) => knex('eg_query_sums').where({ hour }));
     for (const row of more) addSum(rows, { ...row, hour: key });
   }

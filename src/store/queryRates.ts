@@ -1,15 +1,7 @@
 import type { Knex } from 'knex';
 import type { Database } from './database.ts';
-import {
-  ALL_QUERIES,
-  endingsOf,
-  HOUR_MS,
-  queuedOf,
-  type SumRow,
-  sourcesOf,
-  type TimeRange,
-  whereKeyWithin,
-} from './hourlySums.ts';
+import type { TimeRange } from './digestFigures.ts';
+import { ALL_QUERIES, endingsOf, HOUR_MS, queuedOf, type SumRow, sourcesOf, whereKeyWithin } from './hourlySums.ts';
 import { type CountedIntervals, intervalParts, runStatements, slotOf } from './queryCounts.ts';
 import { failureConditions, RUNNING } from './queryOutcome.ts';
 import { EndedFigures } from './queryStatistics.ts';

@@ -1,5 +1,4 @@
 import type { SqlDialect } from './dialect.ts';
-import { histograms, totalNames } from './digestFigures.ts';
 import { outcomeColumns } from './outcomeColumns.ts';
 
 /** A table: the columns that must be there, and the statement that creates it. */
@@ -286,17 +285,15 @@ export const digestTable = table(
     last_used bigint not null`,
 );
 
-/** Figures of queries by hour, digest, routing group and cluster (docs/database.md#hourly-sums). */
-export const digestSumsTable = table('eg_digest_sums', ({ types: { longText } }) => {
-  const sums = totalNames.map((name) => `${name} double precision not null`);
-  const texts = ['errors', ...histograms].map((name) => `${name} ${longText} not null`);
-  return `hour bigint not null, place int not null, digest varchar(16), routing_group varchar(256), cluster varchar(256),
-    ${[...sums, ...texts].join(', ')}, primary key (hour, place)`;
-});
+/** Figures of queries by hour, digest, routing group and cluster: lines of the digests of a part (docs/database.md#hourly-sums). */
+export const digestHoursTable = table(
+  'eg_digest_hours',
+  ({ types }) =>
+    `hour bigint not null, part int not null, figures ${types.longText} not null, primary key (hour, part)`,
+);
 
 export const digestIndexes: readonly IndexDefinition[] = [
   { table: 'eg_digests', name: 'eg_digests_used_idx', columns: 'last_used' },
-  { table: 'eg_digest_sums', name: 'eg_digest_sums_digest_idx', columns: 'digest, hour' },
   { table: 'eg_query_outcomes', name: 'eg_query_outcomes_digest_idx', columns: 'digest, created' },
 ];
 

@@ -2,8 +2,8 @@ import { inputColumns, statementColumns } from './outcomeColumns.ts';
 import {
   CHANGE_FUNCTION,
   createChangeFunction,
+  digestHoursTable,
   digestIndexes,
-  digestSumsTable,
   digestTable,
   indexes,
   limitIndexes,
@@ -113,7 +113,7 @@ export const migrations: readonly Migration[] = [
     compatibleFrom: 1,
     parts: [
       addTable(digestTable),
-      addTable(digestSumsTable),
+      addTable(digestHoursTable),
       addColumn('eg_query_outcomes', 'inputs', ({ types }) => types.longText),
       ...inputColumns.map(({ name, type }) => addColumn('eg_query_outcomes', name, () => type)),
       ...['eg_query_outcomes', 'eg_query_decisions'].flatMap((of) =>

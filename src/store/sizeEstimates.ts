@@ -13,9 +13,9 @@ import { settlesWithin } from '../model/timeLimit.ts';
 import { Turns } from '../model/turns.ts';
 import { newestFirst } from './columns.ts';
 import type { Database } from './database.ts';
-import { OTHER_DIGEST, readPairs } from './digestFigures.ts';
+import { digestIn, digestSums, OTHER_DIGEST, readHistogram, type TimeRange } from './digestFigures.ts';
 import { addCount, bucketDuration, durationBucket, durationPercentiles } from './durationBucket.ts';
-import { HOUR_MS, sourcesOf, type TimeRange } from './hourlySums.ts';
+import { HOUR_MS, sourcesOf } from './hourlySums.ts';
 import { startJob } from './job.ts';
 import { RUNNING } from './queryOutcome.ts';
 
@@ -28,7 +28,7 @@ const MAX_ESTIMATES = 10_000;
 /** An exact digest with fewer runs has the estimate of its shape. */
 const MIN_EXACT_RUNS = 3;
 const SHARE = 0.9;
-/** Columns of a run, with their histograms in `eg_digest_sums`. */
+/** Columns of a run, with their histograms in `eg_digest_hours`. */
 const kinds = ['elapsed', 'cpu', 'memory'] as const;
 const columns = ['elapsed_ms', 'cpu_ms', 'peak_memory_bytes'] as const;
 /** Buckets of all kinds are counted in one map: by the place of the kind times this. */
@@ -125,24 +125,14 @@ export function sizeEstimates(database: Database) {
       }
       await turns.next();
     }
-    for (const { from, to } of summed.toReversed()) {
-      for (let hour = to / HOUR_MS - 1; hour >= from / HOUR_MS; hour -= 1) {
-        const rows: Record<'digest' | (typeof kinds)[number], string>[] = await database.run((knex) =>
-          knex('eg_digest_sums')
-            .where({ hour })
-            .whereNotNull('digest')
-            .whereNot('digest', OTHER_DIGEST)
-            .orderBy('place')
-            .select('digest', ...kinds),
-        );
-        for (const row of rows) {
-          const counts = shapes.of(row.digest);
-          if (counts === undefined) continue;
-          for (const [kind, name] of kinds.entries()) {
-            readPairs(row[name], (bucket, count) => addCount(counts, kind * PER_KIND + bucket, count));
-          }
-          if (turns.isOver) await turns.next();
-        }
+    const hours = summed.map(({ from, to }) => ({ from: from / HOUR_MS, to: to / HOUR_MS }));
+    for await (const { sums } of digestSums(database, hours)) {
+      for (const fields of sums) {
+        const digest = digestIn(fields);
+        const counts = digest === null || digest === OTHER_DIGEST ? undefined : shapes.of(digest);
+        if (counts !== undefined)
+          for (const [kind, name] of kinds.entries())
+            readHistogram(fields, name, (bucket, count) => addCount(counts, kind * PER_KIND + bucket, count));
       }
     }
     return { until, exact: exact.estimates('exact', borders), shapes: shapes.estimates('shape', borders) };

@@ -216,7 +216,13 @@ for (const family of databases) {
       await server?.dispose();
     });
     beforeEach(async () => {
-      for (const table of ['eg_query_outcomes', 'eg_query_hours', 'eg_query_sums', 'eg_digest_sums', 'eg_group_sets']) {
+      for (const table of [
+        'eg_query_outcomes',
+        'eg_query_hours',
+        'eg_query_sums',
+        'eg_digest_hours',
+        'eg_group_sets',
+      ]) {
         await replicas[0]?.database.knex(table).delete();
       }
     });
@@ -297,7 +303,7 @@ for (const family of databases) {
       expect(await count(START)).toEqual([['a', 2]]);
       await store.outcomes.deleteBefore(START + 3 * HOUR);
       expect(await count(START)).toEqual([]);
-      for (const table of ['eg_query_hours', 'eg_query_sums', 'eg_digest_sums']) {
+      for (const table of ['eg_query_hours', 'eg_query_sums', 'eg_digest_hours']) {
         expect(await store.database.knex(table).where('hour', START / HOUR)).toEqual([]);
       }
       // Sets stay for a day or two longer.
@@ -358,7 +364,7 @@ for (const family of databases) {
       expect(details?.hours.length).toBeGreaterThan(1);
       expect(details?.figures.totals).toEqual(digest.figures.totals);
       await store.outcomes.deleteBefore(day + 24 * HOUR);
-      for (const table of ['eg_query_hours', 'eg_query_sums', 'eg_digest_sums'])
+      for (const table of ['eg_query_hours', 'eg_query_sums', 'eg_digest_hours'])
         expect(new Set((await days(table)).map(({ hour }) => hour))).toEqual(new Set([1_000_000_000 + 20_418]));
     });
 
