@@ -12,6 +12,8 @@ export interface IndexDefinition {
   readonly table: string;
   readonly name: string;
   readonly columns: string;
+  /** Leaves out rows without a value in the first column, if the database can. */
+  readonly sparse?: true;
 }
 
 /**
@@ -274,8 +276,8 @@ begin
 end $body$`;
 
 export const limitIndexes: readonly IndexDefinition[] = [
-  { table: 'eg_running', name: 'eg_running_query_idx', columns: 'query_id' },
-  { table: 'eg_running', name: 'eg_running_transaction_idx', columns: 'transaction_id' },
+  { table: 'eg_running', name: 'eg_running_query_idx', columns: 'query_id', sparse: true },
+  { table: 'eg_running', name: 'eg_running_transaction_idx', columns: 'transaction_id', sparse: true },
 ];
 
 /** Shapes of statements (docs/digests.md#stored-digests). */
@@ -319,7 +321,7 @@ export const indexes: readonly IndexDefinition[] = [
   { table: 'eg_query_outcomes', name: 'eg_query_outcomes_created_idx', columns: 'created' },
   { table: 'eg_query_outcomes', name: 'eg_query_outcomes_state_idx', columns: 'state, created' },
   { table: 'eg_query_outcomes', name: 'eg_query_outcomes_user_idx', columns: 'user_name, created' },
-  { table: 'eg_query_outcomes', name: 'eg_query_outcomes_error_idx', columns: 'error_name, created' },
+  { table: 'eg_query_outcomes', name: 'eg_query_outcomes_error_idx', columns: 'error_name, created', sparse: true },
   { table: 'eg_query_outcomes', name: 'eg_query_outcomes_refused_idx', columns: 'refused, created' },
   { table: 'eg_audit', name: 'eg_audit_at_idx', columns: 'at' },
   { table: 'eg_audit', name: 'eg_audit_name_idx', columns: 'kind, name, at' },

@@ -107,12 +107,14 @@ export function addColumn(table: string, column: string, type: (dialect: SqlDial
 }
 
 /** Adds an index; without it the program works more slowly. */
-export function addIndex({ table, name, columns }: IndexDefinition): SchemaPart {
+export function addIndex({ table, name, columns, sparse }: IndexDefinition): SchemaPart {
   return async (schema) => {
     if (await schema.hasIndex(table, name)) return [];
+    const isSparse = sparse === true && schema.dialect.name !== 'mysql';
+    const where = isSparse ? ` where ${columns.split(',', 1)[0]} is not null` : '';
     const step: MigrationStep = {
       adds: `index ${name}`,
-      sql: `create index ${name} on ${table} (${columns})`,
+      sql: `create index ${name} on ${table} (${columns})${where}`,
       optional: true,
     };
     return [schema.isPlanned(table) ? step : { ...step, isSlow: true }];
