@@ -299,9 +299,9 @@ export class QueryRecorder {
     };
   }
 
-  /** Digests of the statement, for a trace. */
+  /** Digests of the statement: for a trace, the log line and the history, computed once. */
   digestsOf({ fields }: ProxiedRequest, { body }: Pick<Submission, 'body'>): StatementDigests {
-    return this.#statements.digestsOf(body, fields);
+    return this.#statements.of(body, fields).digests;
   }
 
   /** The statement with its digests, which are computed when the history is written; empty without a history. */
@@ -368,7 +368,9 @@ export class QueryRecorder {
     const source = this.#sourceOf(proxied);
     if (isDenied) {
       const durationMs = Math.round(this.#parts.clock.monotonic() - proxied.startedAt);
-      logger.info({ rule: rule ?? undefined, reason, user: user.user, source, status: 'refused', durationMs }, 'query');
+      const queryDigest = this.digestsOf(proxied, { body }).shape;
+      const facts = { rule: rule ?? undefined, reason, user: user.user, source, status: 'refused', durationMs };
+      logger.info({ ...facts, queryDigest }, 'query');
     }
     const error = refusalError(reason);
     if (error === null) return refusal;
@@ -432,6 +434,7 @@ export class QueryRecorder {
         source: this.#sourceOf(proxied),
         status: status === 0 ? 'client_gone' : status,
         durationMs: Math.round(this.#parts.clock.monotonic() - proxied.startedAt),
+        queryDigest: this.digestsOf(proxied, submission).shape,
         queryText: settings.logQueryText ? body.text : undefined,
       },
       'query',

@@ -68,6 +68,7 @@ export class RecordedStatements {
   readonly #shapes: LRUCache<string, true>;
   /** Distinguishes texts that come again: a cache of all costs as much as their digests. */
   readonly #texts = new RecentTexts();
+  readonly #ofBodies = new WeakMap<BodyStart, RecordedStatement>();
   readonly #digested = new LRUCache<string, Digested>({
     maxSize: MAX_CACHED,
     sizeCalculation: (_digested, text) => text.length + 1,
@@ -81,8 +82,11 @@ export class RecordedStatements {
     this.#shapes = new LRUCache({ max: 20_000, ttl: 6 * 3_600_000 });
   }
 
-  /** Returns the statement of a submission. It retains values of headers that are stored, not the request. */
-  of({ text, complete }: BodyStart, fields: HeaderFields): StatementFacts {
+  /** Returns the statement of a submission, one for each body. It retains values of headers that are stored, not the request. */
+  of(body: BodyStart, fields: HeaderFields): RecordedStatement {
+    const present = this.#ofBodies.get(body);
+    if (present !== undefined) return present;
+    const { text, complete } = body;
     let headers: Record<string, string> | null = null;
     for (const [name, key] of this.#replayedKeys) {
       const values = fields.get(key);
@@ -92,22 +96,28 @@ export class RecordedStatements {
       }
     }
     const source = fields.get(this.#sourceKey)?.join() ?? null;
-    return new RecordedStatement(this, { text, complete, source, lines: fields.get(this.#preparedKey), headers });
-  }
-
-  /** Computes the digests of the statement in a submission; the history reads them from the cache. */
-  digestsOf({ text }: BodyStart, fields: HeaderFields): StatementDigests {
-    const source = fields.get(this.#sourceKey)?.join() ?? null;
     const lines = fields.get(this.#preparedKey);
-    const isCached = lines === undefined && text.length <= MAX_CACHED_TEXT;
-    if (isCached) this.#texts.isRepeat(text);
-    return this.#digest(text, lines, source, isCached).digests;
+    const statement = new RecordedStatement(this, { text, complete, source, lines, headers });
+    this.#ofBodies.set(body, statement);
+    return statement;
   }
 
-  read({ text, complete, source, lines, headers }: StatementSource, storedText: string | null): StatementColumns {
+  /** Computes digests and labels, or reads them of a text that comes again from the cache. */
+  digest({ text, source, lines }: StatementSource): Digested {
     const isRepeat = lines === undefined && text.length <= MAX_CACHED_TEXT && this.#texts.isRepeat(text);
     const cached = isRepeat ? this.#digested.get(text) : undefined;
-    const { digests, labels } = cached?.source === source ? cached : this.#digest(text, lines, source, isRepeat);
+    if (cached?.source === source) return cached;
+    const digests = digestsOfBody({ text }, lines);
+    const digested = { source, digests, labels: statementLabels(digests.text, source) };
+    if (isRepeat && !digests.isResolved) this.#digested.set(text, digested);
+    return digested;
+  }
+
+  columns(
+    { text, complete, headers }: StatementSource,
+    { digests, labels }: Digested,
+    storedText: string | null,
+  ): StatementColumns {
     const isKnown = this.#shapes.has(digests.shape);
     if (!isKnown) this.#shapes.set(digests.shape, true);
     const resolved = digests.isResolved ? digests.text : null;
@@ -118,13 +128,6 @@ export class RecordedStatements {
       shapeText: isKnown ? null : this.#fitText(shapeText(digests.text, MAX_SHAPE_TEXT), 4 * MAX_SHAPE_TEXT),
       replay: isWhole ? NOTHING_ELSE : this.#replay(text, complete, headers ?? {}, resolved, storedText),
     };
-  }
-
-  #digest(text: string, lines: readonly string[] | undefined, source: string | null, isCached: boolean): Digested {
-    const digests = digestsOfBody({ text }, lines);
-    const digested = { source, digests, labels: statementLabels(digests.text, source) };
-    if (isCached && !digests.isResolved) this.#digested.set(text, digested);
-    return digested;
   }
 
   /** Inputs of a replay in addition to the text, as JSON. */
@@ -156,11 +159,12 @@ export class RecordedStatements {
   }
 }
 
-/** Computes its columns when the first record of it is written, off the path of requests. */
+/** Computes digests when they are read first, and columns when the first record of it is written, off the path of requests. */
 class RecordedStatement implements StatementFacts {
   readonly #statements: RecordedStatements;
   readonly #source: StatementSource;
   #storedText: string | null = null;
+  #digested: Digested | null = null;
   #columns: StatementColumns | null = null;
 
   constructor(statements: RecordedStatements, source: StatementSource) {
@@ -172,8 +176,14 @@ class RecordedStatement implements StatementFacts {
     this.#storedText = text;
   }
 
+  get digests(): StatementDigests {
+    this.#digested ??= this.#statements.digest(this.#source);
+    return this.#digested.digests;
+  }
+
   get columns(): StatementColumns {
-    this.#columns ??= this.#statements.read(this.#source, this.#storedText);
+    this.#digested ??= this.#statements.digest(this.#source);
+    this.#columns ??= this.#statements.columns(this.#source, this.#digested, this.#storedText);
     return this.#columns;
   }
 

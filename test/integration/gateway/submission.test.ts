@@ -118,6 +118,7 @@ describe('where a query goes', () => {
       user: 'alice',
       source: 'tests',
       status: 200,
+      queryDigest: 'f8ae09aedd50f21d',
     });
     expect(JSON.stringify(gateway.log)).not.toContain('SELECT 1');
     expect(gateway.observations).toMatchObject([{ cluster: 'b', honoured: true }]);

@@ -78,10 +78,17 @@ describe('digests of queries', () => {
     expect((await outcomeOf("SELECT 'x' -- secret 'abc'")).replay.complete).toBe('redacted');
   });
 
-  test('belong to denied queries, too', async () => {
+  test('belong to denied queries, too, and to log lines', async () => {
     const denied = await submit(gateway.url, "SELECT 'denied', 2", { headers: { 'X-Team': 'red' } });
     await expect.poll(async () => (await listed(denied.id))?.outcome?.state).toBe('DENIED');
-    expect((await listed(denied.id))?.outcome?.digest).toBe((await outcomeOf('SELECT 1, 2')).digest);
+    const { digest } = await outcomeOf('SELECT 1, 2');
+    expect((await listed(denied.id))?.outcome?.digest).toBe(digest);
+    await gateway.logged(
+      ({ msg, reason, queryDigest }) => msg === 'query' && reason === 'denied' && queryDigest === digest,
+    );
+    await gateway.logged(
+      ({ msg, cluster, queryDigest }) => msg === 'query' && cluster === 'first' && queryDigest === digest,
+    );
   });
 });
 
