@@ -5,9 +5,16 @@ import type { DigestFigures } from '../store/digestFigures.ts';
 import { type DigestFilter, digestOrders } from '../store/digestStatistics.ts';
 import type { StoreContext } from './apiContext.ts';
 import { visibleFilter, visibleQueries } from './auth/guard.ts';
-import { DigestDetails, type DigestFiguresResponse, DigestList, LISTED_TEXT, queryRow } from './responses/queries.ts';
+import {
+  DigestDetails,
+  type DigestFiguresResponse,
+  DigestList,
+  LISTED_TEXT,
+  QuarantineList,
+  queryRow,
+} from './responses/queries.ts';
 import { notFound, ofNamespaces, routes, searchText } from './routes.ts';
-import { oneOf, optionalTextField } from './schemas.ts';
+import { iso, oneOf, optionalTextField } from './schemas.ts';
 
 const DAY = 24 * 3_600_000;
 const MAX_LISTED = 200;
@@ -40,6 +47,10 @@ const DigestsQuery = Type.Object({
 });
 const DigestInPath = Type.Object({
   digest: Type.String({ pattern: '^[0-9a-f]{16}$', description: 'Digest of a shape.' }),
+});
+const QuarantinedInPath = Type.Object({
+  routingGroup: Type.String({ maxLength: 256 }),
+  digest: Type.String({ pattern: '^[0-9a-f]{16}$', description: 'Exact digest, or that of a quarantined shape.' }),
 });
 
 /** Figures of queries by digest (docs/digests.md#figures). */
@@ -80,6 +91,52 @@ export function digestRoutes(api: StoreContext): void {
         ...{ ...rest, figures: figuresResponse(figures), before: figuresResponse(before) },
       }));
       return { since: filter.from, until: filter.to, digests };
+    },
+  });
+
+  const quarantined = async (request: FastifyRequest): Promise<QuarantineList['quarantined']> => {
+    const visible = await visibleQueries(request, api);
+    const maySeeAll = (group: string) => visible === null || visible.groups.includes(group);
+    const entries = await store.quarantine.active();
+    return entries
+      .filter(({ group, users }) => maySeeAll(group) || users.includes(visible?.user ?? ''))
+      .map(({ group, digest, exactDigest, clusters, users, since, until }) => ({
+        ...{ routingGroup: group, digest, exactDigest, clusters: [...clusters], since: iso(since), until: iso(until) },
+        users: users.filter((user) => maySeeAll(group) || user === visible?.user),
+        canRelease: maySeeAll(group),
+      }));
+  };
+
+  route('GET', '/api/quarantine', {
+    summary: 'Lists statements that routing groups reject, as they lost several clusters',
+    description:
+      'Callers without ADMIN see statements that they sent, and those of routing groups of their namespaces.',
+    returns: ['The statements.', QuarantineList],
+    errors: [503],
+    options: ofNamespaces,
+    handle: async ({ request }): Promise<QuarantineList> => ({ quarantined: await quarantined(request) }),
+  });
+
+  route('DELETE', '/api/quarantine/:routingGroup/:digest', {
+    summary: 'Releases a quarantined statement, or a shape with its statements',
+    description:
+      'Replicas accept it within a second. Needs ADMIN, or its rights in the namespaces of all clusters of the group.',
+    params: QuarantinedInPath,
+    responses: { 204: Type.Null({ description: 'It is accepted again.' }) },
+    errors: [404, 503],
+    options: ofNamespaces,
+    handle: async ({ request, reply, params: { routingGroup, digest } }) => {
+      const group = searchText(routingGroup);
+      const before = (await quarantined(request)).find(
+        (each) => each.canRelease && each.routingGroup === group && (each.exactDigest ?? each.digest) === digest,
+      );
+      if (before === undefined)
+        throw notFound(`Routing group ${group.slice(0, 100)} has no quarantined digest ${digest}.`);
+      await store.quarantine.release(group, digest);
+      const subject = { kind: 'QuarantinedStatement', name: digest };
+      const object = `quarantined statement ${digest} of routing group ${group}`;
+      request.changes.push({ object, subject, regarding: 'gateway', before, after: null });
+      return reply.code(204).send();
     },
   });
 

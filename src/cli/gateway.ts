@@ -85,8 +85,8 @@ export async function startComponents({ context, beginStop, close }: OpenContext
   const overload = new OverloadManager(memoryShare(processMemoryLimit()), openRequests, clock, logger, context.metrics);
   const http2Connections = new Http2Connections(limits.http2Connections, clock, logger, context.metrics);
   const externalRules = openExternalRules(context, tls.rulesService);
-  const { queuedQueries: repository } = storage.store;
-  const queue = { repository, key: await openQueueKey(context), replica: context.replica };
+  const { queuedQueries: repository, quarantine } = storage.store;
+  const queue = { repository, quarantine, key: await openQueueKey(context), replica: context.replica };
   const waits = openAdmission(context, control, storage);
   const identity = { certificates, mapping, groups };
   const tracing = await openTracing(context);

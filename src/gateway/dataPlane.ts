@@ -12,6 +12,7 @@ import { type ExternalRules, GroupRouter } from '../routing/groupRouter.ts';
 import { ALLOWED_METHODS, type Refusal, toRefusal } from '../routing/refusal.ts';
 import type { RoutingTable } from '../routing/routingTable.ts';
 import { type ProxiedPathOptions, ProxiedPaths, type ProxiedTarget } from '../routing/statementProtocol.ts';
+import type { Quarantine } from '../store/quarantine.ts';
 import type { QueuedQueryRepository } from '../store/queuedQueryRepository.ts';
 import type { HistoryWriter, Store } from '../store/store.ts';
 import type { Admission } from './admission/admission.ts';
@@ -81,6 +82,8 @@ export interface QueueOptions {
   readonly key: QueueKey;
   /** Name of this replica, different from those of all others that run or ran. */
   readonly replica: string;
+  /** Statements that lost clusters; absent: none is rejected therefore. */
+  readonly quarantine?: Pick<Quarantine, 'note' | 'active'>;
 }
 
 /** Parts of the process that every part of the data plane may use. */
@@ -109,6 +112,8 @@ interface QueryObservers {
   readonly reports: Pick<HealthMonitors, 'connectionFailed' | 'serverFailed'>;
   /** Takes changes of whether a cluster honours forwarded headers. */
   readonly onObservation: (observation: ForwardedHeadersObservation) => void;
+  /** Takes a statement that its routing group rejects from now on, in words. */
+  readonly onQuarantined?: (group: string, note: string) => void;
 }
 
 export interface DataPlaneDependencies extends ProcessParts, QueryObservers {

@@ -4,7 +4,7 @@ import { Findings } from '../kinds/outcome.ts';
 import type { Platform, ProgramSettings } from '../kinds/resourceKind.ts';
 import { noServices } from '../kinds/serviceLookup.ts';
 import { parseLabelSelector } from '../model/labelSelector.ts';
-import { registryNameOf } from '../model/resource.ts';
+import { type Kind, registryNameOf } from '../model/resource.ts';
 import { noCounts } from '../routing/admissionCounts.ts';
 import type { AuditWriter } from '../store/auditWriter.ts';
 import type { SchemaStores } from '../store/resourceGroupStore.ts';
@@ -78,6 +78,11 @@ export async function createOperator(options: OperatorOptions) {
       clusterCredentials(controller, kubernetes?.credentials, cluster, proxyTo),
     /** Records a change that was made by REST where the source can: an event in Kubernetes. Never throws. */
     recordChange: (change: AppliedChange) => kubernetes?.events.recordChange(change),
+    /** Records an event about a resource in Kubernetes. Never throws. */
+    recordWarning: (kind: Kind, name: string, reason: string, note: string): void => {
+      const resource = source.list(kind).find(({ metadata }) => metadata.name === name);
+      if (resource !== undefined) kubernetes?.events.recordWarning(resource, reason, note);
+    },
     /** Parts of the certificate of the admission webhook; undefined without Kubernetes. */
     webhook: kubernetes?.webhook,
     start: async (): Promise<void> => {

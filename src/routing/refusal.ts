@@ -2,6 +2,7 @@
 export type RefusalReason =
   | 'denied'
   | 'rule_failed'
+  | 'quarantined'
   | 'external_errors'
   | 'no_cluster'
   | 'pending'
@@ -79,6 +80,7 @@ const insufficient = (code: number, name: string) => ({
 /** One line per reason; real clients retry a 503 by themselves, and show a protocol error. */
 const forms: Readonly<Record<RefusalReason, RefusalForm>> = {
   denied: { status: 403, engine: userError(4, 'PERMISSION_DENIED') },
+  quarantined: { status: 403, engine: userError(31, 'QUERY_REJECTED') },
   rule_failed: { status: 500, engine: userError(0, 'GENERIC_USER_ERROR') },
   external_errors: { status: 400, engine: userError(0, 'GENERIC_USER_ERROR') },
   no_cluster: { status: 503, engine: internalError(5, 'NO_NODES_AVAILABLE'), retryAfterSeconds: 5 },

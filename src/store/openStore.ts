@@ -21,6 +21,7 @@ import { LimitCountRepository } from './limitCountRepository.ts';
 import { checkSchema, type MigrationStep, migrate, migrationSteps } from './migrations.ts';
 import { QueryOutcomeRepository } from './outcomeRepository.ts';
 import { CoordinatorRepository, QueryOwnerRepository, TransactionRepository } from './owners.ts';
+import { quarantine } from './quarantine.ts';
 import { queryCounts } from './queryCounts.ts';
 import { queryList } from './queryList.ts';
 import { queryRates } from './queryRates.ts';
@@ -91,6 +92,7 @@ function storeOf(database: Database, openOther: ((name: string) => Database) | n
     hourlySums: hourlySums(database),
     digestStatistics: digestStatistics(database),
     sizeEstimates: sizeEstimates(database),
+    quarantine: quarantine(database),
     exactMatchSelectors: exactMatchSelectors(database),
 
     /** The resource groups of this database and, by name, of others on its server; to be closed by the caller. */

@@ -346,14 +346,23 @@ export class QueuedQueryRepository {
     }, LOCKING);
   }
 
-  /** The steps for which their routing groups have retries left in this minute. */
-  async #withinBudget(trx: Knex.Transaction, steps: readonly Step[]): Promise<readonly Step[]> {
-    const rows = (await trx('eg_queued_queries')
-      .whereRaw(`retried_at > ${this.database.dialect.clockMs} - ${MINUTE_MS}`)
+  /** Numbers of retries within a time (milliseconds) by routing group. */
+  retriesByGroup(withinMs: number): Promise<ReadonlyMap<string, number>> {
+    return this.database.run((knex) => this.#retries(knex, withinMs));
+  }
+
+  async #retries(knex: Knex, withinMs: number): Promise<Map<string, number>> {
+    const rows = (await knex('eg_queued_queries')
+      .whereRaw(`retried_at > ${this.database.dialect.clockMs} - ?`, [withinMs])
       .groupBy('retried_for')
       .select({ group: 'retried_for' })
       .count({ count: '*' })) as { group: string; count: number }[];
-    const used = new Map(rows.map(({ group, count }) => [group, Number(count)]));
+    return new Map(rows.map(({ group, count }) => [group, Number(count)]));
+  }
+
+  /** The steps for which their routing groups have retries left in this minute. */
+  async #withinBudget(trx: Knex.Transaction, steps: readonly Step[]): Promise<readonly Step[]> {
+    const used = await this.#retries(trx, MINUTE_MS);
     return steps.filter(({ change: { retry } }) => {
       if (retry === undefined) return false;
       const group = cutToWidth(retry.countedFor, WIDTH);

@@ -42,6 +42,7 @@ export async function runRetention(options: RetentionOptions): Promise<void> {
     ['eg_refusals', store.limitCounts, REJECTION_AGE],
     ['eg_audit', store.audit, options.audit.retention],
     ['eg_ended_sessions', store.endedSessions, 0],
+    ['eg_lost_queries', store.quarantine, 2 * HOUR],
   ] as const;
   const tasks: readonly [string, (fence: Fence) => Promise<number>][] = [
     ...ages.map(([table, rows, age]): [string, (fence: Fence) => Promise<number>] => [

@@ -294,6 +294,15 @@ export const digestHoursTable = table(
     `hour bigint not null, part int not null, figures ${types.longText} not null, primary key (hour, part)`,
 );
 
+/** Reads that lost their clusters (docs/survival.md#quarantine). */
+export const lostQueriesTable = table(
+  'eg_lost_queries',
+  () => `digest varchar(16) not null, query_id varchar(256) not null, cluster varchar(256) not null,
+    routing_group varchar(256) not null, user_name varchar(256) not null, qualifier varchar(256) not null,
+    exact_digest varchar(16) not null, lost_at bigint not null, until_at bigint, of_shape int,
+    primary key (digest, query_id)`,
+);
+
 export const digestIndexes: readonly IndexDefinition[] = [
   { table: 'eg_digests', name: 'eg_digests_used_idx', columns: 'last_used' },
   { table: 'eg_query_outcomes', name: 'eg_query_outcomes_digest_idx', columns: 'digest, created' },

@@ -8,6 +8,7 @@ import {
   indexes,
   limitIndexes,
   limitTables,
+  lostQueriesTable,
   resourceGroups,
   tables,
 } from './schema.ts';
@@ -138,4 +139,5 @@ export const migrations: readonly Migration[] = [
     ],
   },
   { version: 17, name: 'decisions on limits in one call', compatibleFrom: 1, parts: [changeFunction] },
+  { version: 18, name: 'statements that lost clusters', compatibleFrom: 1, parts: [addTable(lostQueriesTable)] },
 ];

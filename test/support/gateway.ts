@@ -73,6 +73,7 @@ export interface TestGatewayOptions {
   readonly tracing?: Tracing;
   /** A rules service that decides, by its address and settings. */
   readonly externalRules?: Partial<ExternalRulesOptions> & { readonly url: string };
+  readonly onQuarantined?: (group: string, note: string) => void;
   readonly random?: () => number;
   readonly clock?: Clock;
   /** Clusters start HEALTHY unless this is false. */
@@ -187,6 +188,7 @@ export async function startGateway(options: TestGatewayOptions): Promise<TestGat
         serverFailed: () => undefined,
       },
       onObservation: (observation) => void observations.push(observation),
+      ...(options.onQuarantined && { onQuarantined: options.onQuarantined }),
     },
     {
       ...defaultDataPlaneOptions,

@@ -1,5 +1,7 @@
+import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { DigestList } from '../../src/api/responses/queries.ts';
+import { openStore } from '../../src/store/openStore.ts';
 import { until } from '../support/gateway.ts';
 import { runQuery, submit } from '../support/statementClient.ts';
 import { canBrowse, openWindow } from './support/browser.ts';
@@ -39,6 +41,24 @@ describe.skipIf(!canBrowse)('Workload', () => {
     await page.getByRole('link', { name: latest }).click();
     await page.getByRole('link', { name: /^[0-9a-f]{16}$/ }).click();
     await page.getByRole('heading', { level: 1, name: /^Statement/ }).waitFor();
+  });
+
+  test('lists quarantined statements, and releases one', async () => {
+    const lost = { group: 'adhoc', user: 'ann', qualifier: 'c.s', digest: '00000000000000d1' };
+    const database = { jdbcUrl: `jdbc:sqlite:${rig.database}` };
+    const store = await openStore({ ...database, runMigrations: false, logger: pino({ level: 'silent' }) });
+    for (const cluster of ['a', 'b'])
+      await store.quarantine.note({ ...lost, exactDigest: '00000000000000e1', cluster, queryId: `of ${cluster}` });
+    await store.close();
+    await using window = await openWindow(`${rig.pages}/workload`);
+    const { page } = window;
+    const row = page.getByRole('table', { name: 'Quarantined statements' }).getByRole('row').nth(1);
+    await expect.poll(() => row.textContent()).toMatch(/^00000000000000e1adhoca, bann.*Release$/);
+    await expectSoundInBothWidths(window);
+    await row.getByRole('button', { name: 'Release 00000000000000e1' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Release' }).click();
+    await page.getByText('00000000000000e1 is accepted again.').waitFor();
+    await expect.poll(() => row.count()).toBe(0);
   });
 
   test('compares expected sizes with what ran, for other borders as well', async () => {

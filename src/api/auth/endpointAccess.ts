@@ -142,6 +142,7 @@ export function endpointTable(
     [/^\/api\/audit$/, { anyOf: ['API', 'ADMIN'], resources: resourcesOfRole.ADMIN }],
     [/^\/api\/queries\/running(\/|$)/, pages(listClusters)],
     [/^\/api\/(queries|queries\/export|statistics|digests|digests\/:digest)$/, pages(listClusters)],
+    [/^\/api\/quarantine(\/|$)/, pages(listClusters)],
     [/^\/api\/estimates$/, accessOfRole('ADMIN')],
     [/^\/api\/queue$/, pages(listClusters)],
     [/^\/api\/queue\/:id(\/first)?$/, admin(updateCluster)],

@@ -245,7 +245,7 @@ const pageCalls: readonly (readonly [pattern: RegExp, pages: readonly string[]])
   [/^\/api\/history\/search$/, ['history']],
   [/^\/api\/queries(\/export)?$/, ['history']],
   [/^\/api\/statistics$/, ['dashboard', 'history']],
-  [/^\/api\/(digests|estimates)(\/|$)/, ['workload']],
+  [/^\/api\/(digests|estimates|quarantine)(\/|$)/, ['workload']],
   [/^\/webapp\/(get|update)RoutingRules$/, ['routing-rules']],
   [/^\/api\/(rules|ruleHits)(\/|$)/, ['routing-rules']],
   [/^\/api\/(groups|limits)(\/|$)/, ['limits']],

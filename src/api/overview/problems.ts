@@ -96,8 +96,9 @@ export class ProblemWatch {
 
   async #find(): Promise<Lists> {
     const rules = this.#api.rules?.routingRules;
-    const [inventory = null] = await Promise.all([
+    const [inventory = null, survival = []] = await Promise.all([
       rules?.inventory(),
+      within(this.#orNull(survivalProblems(this.#api)), PATIENCE_MS, null).then((list) => list ?? []),
       within(this.#countFaults(), PATIENCE_MS, null),
       within(this.#sweepNow(), PATIENCE_MS, null),
     ]);
@@ -111,6 +112,7 @@ export class ProblemWatch {
       ...clusterProblems(this.#api, targets),
       ...queueProblems(this.#samples, targets),
       ...faultProblems(...this.#faults, targets),
+      ...survival,
       ...gatewayProblems(components, noLeader),
     ];
     const ofRules = [...fileProblems(inventory?.file ?? null), ...ruleProblems(this.#api, targeting)];
@@ -460,6 +462,30 @@ function faultySince(minutes: readonly FaultMinute[]): number | null {
     else if (since !== null) break;
   }
   return since;
+}
+
+/** Retries of a routing group within `RECENT_MS` from which they are a problem. */
+const MIN_RETRIES = 5;
+
+/** Statements in quarantine, and routing groups of which many queries continued elsewhere; none without `survival`. */
+async function survivalProblems({ store, table }: StoreContext): Promise<readonly OverviewProblem[]> {
+  if (![...table.current.admission.groups.values()].some(({ survival }) => survival !== null)) return [];
+  const [quarantined, retries] = await Promise.all([
+    store.quarantine.active(),
+    store.queuedQueries.retriesByGroup(RECENT_MS),
+  ]);
+  return [
+    ...quarantined.map(({ group, digest, exactDigest, clusters, since, until }) => {
+      const what = exactDigest === null ? 'all statements of the shape' : `statement ${exactDigest}`;
+      const reason = `${group} rejects ${what} until ${iso(until)}; clusters ${clusters.slice(0, MAX_NAMED).join(', ')} were lost`;
+      return problem('StatementQuarantined', 'warning', ['statement', digest], reason, since, [[group], []]);
+    }),
+    ...[...retries].flatMap(([group, count]) => {
+      if (count < MIN_RETRIES) return [];
+      const reason = `${count} queries continued on another cluster in the last 5 minutes`;
+      return [problem('QueriesRetried', 'warning', ['routingGroup', group], reason, null, [[group], []])];
+    }),
+  ];
 }
 
 /** The rules file, if its last version did not load. */

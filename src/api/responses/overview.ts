@@ -74,6 +74,7 @@ const names = (description: string) => list(Type.String(), `${description} Up to
 /** Kinds of problems in the order in which a user on call looks at them. */
 export const problemKinds = [
   ...(['DatabaseUnavailable', 'SourceUnavailable', 'GroupUnavailable', 'ErrorRate', 'ClusterUnhealthy'] as const),
+  ...(['StatementQuarantined', 'QueriesRetried'] as const),
   ...(['QueueGrowing', 'RulesFileRejected', 'RuleRejected', 'RuleUnresolved', 'ClusterRejected', 'NoLeader'] as const),
   ...(['ExternalRulesUnavailable', 'DeletionsHeld', 'HistoryWaiting', 'SourceMistakes'] as const),
 ];
@@ -91,8 +92,8 @@ export const OverviewProblem = objectOf(
     object: objectOf(
       { description: 'What it is about.' },
       {
-        kind: oneOf(['cluster', 'routingGroup', 'rule', 'rulesFile', 'queue', 'gateway']),
-        name: textField('Registry name, name of the group or rule, path, or name of the component.'),
+        kind: oneOf(['cluster', 'routingGroup', 'rule', 'rulesFile', 'queue', 'statement', 'gateway']),
+        name: textField('Registry name, name of the group or rule, digest, path, or name of the component.'),
       },
     ),
     reason: textField('Sentence for people.'),

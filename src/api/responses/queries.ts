@@ -7,6 +7,7 @@ import {
   flagField,
   integerField,
   iso,
+  list,
   nullable,
   objectOf,
   objects,
@@ -241,6 +242,20 @@ export const DigestList = Type.Object({
   }),
 });
 export type DigestList = ResponseBody<typeof DigestList>;
+
+export const QuarantineList = Type.Object({
+  quarantined: objects('Shapes first.', {
+    routingGroup: textField('Routing group that rejects the statements.'),
+    digest: textField('Digest of the shape.'),
+    exactDigest: textOrNull('Exact digest of the statement; null: all statements of the shape.'),
+    clusters: list(Type.String(), 'Clusters that it lost.'),
+    users: list(Type.String(), 'Their users; callers without ADMIN see themselves.'),
+    since: time('When the first cluster was lost.'),
+    until: time('When it ends by itself.'),
+    canRelease: flagField('The caller may release it.'),
+  }),
+});
+export type QuarantineList = ResponseBody<typeof QuarantineList>;
 
 const values = (of: string) =>
   objects(`${of} with most queries, up to 10.`, { value: textOrNull('Null: none.'), queries: Type.Integer() });

@@ -18,6 +18,7 @@ import type { ClusterTls } from '../../gateway/tls/clusterTls.ts';
 import type { Tracing } from '../../gateway/tracing/openTelemetry.ts';
 import { EXCHANGE_TIMEOUT_MS, type ReviewToken } from '../../gateway/user/tokens.ts';
 import { UserExtractor, userAndQueryAnalyzer } from '../../gateway/user/userExtractor.ts';
+import { ROUTING_GROUP } from '../../kinds/routingGroup/spec.ts';
 import { compileWholeMatch } from '../../model/regex/wholeMatch.ts';
 import { countedCalls } from '../../operator/sources/kubernetes/apiServerCalls.ts';
 import { isSameEngine } from '../../routing/routingTable.ts';
@@ -98,6 +99,7 @@ export async function openDataPlane(
       reports: monitors,
       onObservation: ({ cluster, honoured, message }) =>
         operator.controller.reportForwardedHeaders(cluster, { ok: honoured, message }),
+      onQuarantined: (group, note) => operator.recordWarning(ROUTING_GROUP, group, 'StatementQuarantined', note),
     },
     {
       additionalStatementPaths: config.additionalStatementPaths,

@@ -300,7 +300,7 @@ export class QueryRecorder {
   }
 
   /** Digests of the statement: for a trace, the log line and the history, computed once. */
-  digestsOf({ fields }: ProxiedRequest, { body }: Pick<Submission, 'body'>): StatementDigests {
+  digestsOf({ fields }: Pick<ProxiedRequest, 'fields'>, { body }: Pick<Submission, 'body'>): StatementDigests {
     return this.#statements.of(body, fields).digests;
   }
 
@@ -318,7 +318,8 @@ export class QueryRecorder {
     const { reason, message } = refusal;
     const error = refusalError(reason);
     if (error === null || submission.queuedAs !== undefined) return refusal;
-    const end = { state: 'REFUSED', error: { ...error, message } } as const;
+    const state = reason === 'quarantined' ? ('DENIED' as const) : ('REFUSED' as const);
+    const end = { state, error: { ...error, message } };
     return { ...refusal, queryId: this.#recordUnaccepted(proxied, submission, route, end, reason) };
   }
 
@@ -546,6 +547,8 @@ export interface LostAttempt {
   readonly reason: string;
   /** Error page of its cluster; left out if that was lost, or the page is long. */
   readonly page?: string | undefined;
+  /** Its coordinator ended or was restarted. Clients can cause an unknown query by a wrong URL. */
+  readonly isCertain?: boolean;
 }
 
 /** State of a query that may run again (docs/survival.md). */

@@ -335,6 +335,7 @@ const clientErrors: Readonly<Record<EndOfClient, RejectedQuery['error']>> = {
 };
 
 const stateOfReason: Partial<Record<RefusalReason, RejectedQuery['state']>> = {
+  quarantined: 'DENIED',
   queue_dropped: 'CANCELLED',
   queue_lost: 'LOST',
 };

@@ -15,6 +15,7 @@ import { ownerGone, undecidedQuery } from '../exchanges/responses.ts';
 import type { PageError } from '../outcomes/finalPage.ts';
 import type { ProxiedRequest, SurvivalMark } from '../proxiedRequest.ts';
 import type { DurableQueue } from './durableQueue.ts';
+import { QuarantineCheck } from './quarantineCheck.ts';
 import { encodeSubmission, isStorable, type StoredOutcome } from './storedSubmission.ts';
 
 /** Query parameter of the URIs of a query without rows: id, slug, and digest of the columns that its client has. */
@@ -88,11 +89,13 @@ export class Survival {
   readonly #parts: DataPlaneParts;
   readonly #options: QueueOptions;
   readonly #queue: DurableQueue;
+  readonly quarantine: QuarantineCheck | null;
 
   constructor(parts: DataPlaneParts, options: QueueOptions, queue: DurableQueue) {
     this.#parts = parts;
     this.#options = options;
     this.#queue = queue;
+    this.quarantine = options.quarantine === undefined ? null : new QuarantineCheck(parts, options.quarantine);
   }
 
   /** The state of a submission that may run again; undefined if it may not. */
@@ -248,6 +251,7 @@ export class Survival {
     const isReason = policy?.reasons.includes(failure === null ? 'ClusterLost' : 'InsufficientResources') === true;
     if (stored === null || record === undefined || policy === null || !isReason) return 'rejected';
     const next = { ...record, columns: columns ?? record.columns, lost: [...record.lost, lost] };
+    if (lost.isCertain === true && (await this.quarantine?.note(lost, record.group, stored))) return 'rejected';
     const decision = this.#nextDecision(stored.decision, policy.to, next);
     if (next.lost.length >= policy.maxAttempts || decision === null) return 'rejected';
     const request = key.seal('request', id, encodeSubmission({ ...stored, decision, survival: next }));

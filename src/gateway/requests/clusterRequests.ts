@@ -543,7 +543,8 @@ export class FollowUpExchange extends ForwardExchange {
     const mark = this.#mark;
     const { survival, logger } = this.parts;
     if (mark === null || survival === null) return false;
-    const lost = { queryId: this.#queryId, cluster: this.#owner.cluster, reason, page: failure?.text };
+    const isCertain = failure === null && (this.status === 0 || this.parts.stickiness.isSuperseded(this.#queryId));
+    const lost = { queryId: this.#queryId, cluster: this.#owner.cluster, reason, page: failure?.text, isCertain };
     try {
       const failed = failure === null ? null : { error: failure.error, end: () => this.#endAttempt() };
       if (!(await survival.retry(mark, lost, failed))) return false;

@@ -139,6 +139,10 @@ export class Submissions {
     const rulesVersion = current.rules?.version;
     const submission = { body, user, decision, about: null, transaction: null, rulesVersion, slots: null };
     const survives = current.admission.groups.get(decision.group)?.survival != null;
+    const quarantine = survives && body.complete ? (this.#parts.survival?.quarantine ?? null) : null;
+    const rejection = (await quarantine?.rejectionOf(proxied, submission)) ?? null;
+    if (rejection !== null && !response.destroyed) this.#exchange(proxied, submission).reject(rejection);
+    if (rejection !== null || response.destroyed) return;
     const line = fields.get(this.#transactionHeader)?.[0];
     const transaction = line === undefined ? null : transactionIdOf(line);
     const killed = queryProperties?.queryId ?? null;
@@ -183,6 +187,12 @@ export class Submissions {
     const { table, router, analyzer, externalRules, headers } = this.#parts;
     const exchange = new SubmissionExchange({ ...this.#parts, responses }, proxied, submission);
     const { current } = table;
+    const quarantine = submission.survival === undefined ? null : (this.#parts.survival?.quarantine ?? null);
+    const rejection = (await quarantine?.rejectionOf(proxied, submission)) ?? null;
+    if (rejection !== null) {
+      exchange.reject(rejection);
+      return;
+    }
     if (current.rules?.version !== submission.rulesVersion) {
       const { body, user } = submission;
       const needsAnalysis = current.rules?.needsAnalysis === true || externalRules?.needsAnalysis === true;

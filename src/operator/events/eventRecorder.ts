@@ -4,7 +4,7 @@ import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
 import { growingTo } from '../../model/growingCache.ts';
-import { API_GROUP_VERSION } from '../../model/resource.ts';
+import { API_GROUP_VERSION, type Resource } from '../../model/resource.ts';
 import { within } from '../../model/timeLimit.ts';
 import type { Transition } from '../reconcile/controller.ts';
 import { type AppliedChange, referenceTo } from '../registry/resourceWrites.ts';
@@ -69,6 +69,11 @@ export class EventRecorder {
   /** Records a change by REST, if it changed something. */
   recordChange(change: AppliedChange): void {
     this.#record(changeEvent(change, this.#lease));
+  }
+
+  recordWarning(resource: Resource, reason: string, note: string): void {
+    const regarding = { apiVersion: API_GROUP_VERSION, ...referenceTo(resource) };
+    this.#record({ regarding, action: reason, reason, note: cutBytes(note, MAX_NOTE), type: 'Warning' });
   }
 
   /** Writes what waits, for a short time at most, and ends. */

@@ -3,8 +3,8 @@ import { useCallback } from 'react';
 import { useLatest } from '../components/addressState.ts';
 import { confirm, notifyFailed, notifyWritten, type Question } from '../components/notify.tsx';
 import { type ApiResponse, callWhole } from './call.ts';
-import { objectPath, QUEUE, RUNNING_KEY } from './resources.ts';
-import type { QueuedQuery, RunningQuery } from './types.ts';
+import { objectPath, QUARANTINE, QUEUE, RUNNING_KEY } from './resources.ts';
+import type { QuarantineEntry, QueuedQuery, RunningQuery } from './types.ts';
 
 interface Change<V, T> {
   readonly write: (subject: V) => Promise<ApiResponse<T>>;
@@ -73,6 +73,22 @@ export const useDrop = () =>
       keys: [QUEUE],
       done: ({ id }) => `${id} is taken out of the queue.`,
       failed: ({ id }) => `${id} could not be dropped`,
+    },
+  );
+
+/** Asks, then releases a quarantined statement. */
+export const useRelease = () =>
+  useAsked<QuarantineEntry>(
+    ({ digest, exactDigest, routingGroup }) => {
+      const text = `Clusters of ${routingGroup} run it again. It was lost with several of them.`;
+      return { title: `Release ${exactDigest ?? digest}?`, text, action: 'Release', dangerous: true };
+    },
+    {
+      write: ({ digest, exactDigest, routingGroup }) =>
+        callWhole(objectPath(objectPath('/api/quarantine', routingGroup), exactDigest ?? digest), { method: 'DELETE' }),
+      keys: [QUARANTINE],
+      done: ({ digest, exactDigest }) => `${exactDigest ?? digest} is accepted again.`,
+      failed: ({ digest, exactDigest }) => `${exactDigest ?? digest} could not be released`,
     },
   );
 

@@ -18,6 +18,7 @@ import type {
   Overview,
   ProblemList,
   PropertyView,
+  QuarantineList,
   QueryPage,
   QuerySeries,
   QueueList,
@@ -197,6 +198,17 @@ export function useEarlier<Page extends { readonly next: string | null }>(
 export function useDigests(parameters: URLSearchParams) {
   const path = `/api/digests?${parameters}`;
   return useQuery({ queryKey: [path], queryFn: getter<DigestList>(path), refetchInterval: MINUTE_MS });
+}
+
+export const QUARANTINE = ['/api/quarantine'];
+
+/** Statements that routing groups reject, as they lost several clusters. */
+export function useQuarantine() {
+  return useQuery({
+    queryKey: QUARANTINE,
+    queryFn: getter<QuarantineList>('/api/quarantine'),
+    refetchInterval: MINUTE_MS,
+  });
 }
 
 /** Predicted and actual classes of queries. @param parameters of `GET /api/estimates` */

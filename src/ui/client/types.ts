@@ -2,7 +2,7 @@
 import type { Static } from 'typebox';
 import type { UserInfo } from '../../api/auth/loginRoutes.ts';
 import type { ClusterState } from '../../api/clusters.ts';
-import type { QueueList, RunningQueryList } from '../../api/responses/queries.ts';
+import type { QuarantineList, QueueList, RunningQueryList } from '../../api/responses/queries.ts';
 import type { RoutedQuery } from '../../api/responses/routing.ts';
 import type { RuleState } from '../../api/rules.ts';
 import type { ResponseWithoutNulls } from '../../api/schemas.ts';
@@ -26,6 +26,7 @@ export type { QueryDecision } from '../../routing/storedDecision.ts';
 export type UserRole = UserInfo['roles'][number];
 export type HealthStatus = ClusterState['status'];
 export type RunningQuery = RunningQueryList['queries'][number];
+export type QuarantineEntry = QuarantineList['quarantined'][number];
 export type QueuedQuery = QueueList['queries'][number];
 export type ResourceCondition = NonNullable<ClusterState['resource']>['conditions'][number];
 

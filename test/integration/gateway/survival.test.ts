@@ -4,6 +4,7 @@ import { QueueKey } from '../../../src/gateway/queue/queueKey.ts';
 import { productNames } from '../../../src/model/names.ts';
 import type { SurvivalPolicy } from '../../../src/routing/admissionPolicy.ts';
 import { requestAnalysis } from '../../../src/sql/analyzeRequest.ts';
+import { statementDigests } from '../../../src/sql/statementDigests.ts';
 import type { KnexStore } from '../../../src/store/openStore.ts';
 import { headerUserAnalyzer, unwatchedOutcomes } from '../../support/defaults.ts';
 import { closeAll, clusterAt, startGateway, type TestGatewayOptions } from '../../support/gateway.ts';
@@ -58,7 +59,10 @@ async function replicasWith(
     const gateway = await startGateway({
       store,
       clusters: [clusterAt('a', engines[0].url), clusterAt('b', engines[1].url)],
-      queue: { repository: store.queuedQueries, key: new QueueKey('a secret'), replica: `survivor${++replicas}` },
+      queue: {
+        ...{ repository: store.queuedQueries, quarantine: store.quarantine },
+        ...{ key: new QueueKey('a secret'), replica: `survivor${++replicas}` },
+      },
       analyzer,
       settings: { ownerGoneAfter: 50 },
       healthy: false,
@@ -275,6 +279,92 @@ describe('a read that is too large for its cluster', () => {
     const { page, rows } = await finish(second, gateways);
     expect(rows).toEqual([]);
     expect(page).toMatchObject({ id: first.id, error: { errorName: 'CLUSTER_OUT_OF_MEMORY', message: 'too large' } });
+  });
+});
+
+describe('a statement that loses clusters', () => {
+  const text = 'SELECT a FROM c.s.t WHERE b = 1';
+  const schema = { headers: { 'X-Engine-Catalog': 'c', 'X-Engine-Schema': 's' } };
+
+  /** Runs a statement until both clusters are lost. */
+  const loseBoth = async (gateways: Awaited<ReturnType<typeof replicasWith>>, user = 'ann', sql = text) => {
+    const first = await submit(gateways[0]!.url, sql, { headers: { ...schema.headers, 'X-Engine-User': user } });
+    for (const gateway of gateways) gateway.setHealthy('b');
+    engines[1].page = 'queued';
+    await engines[0].die();
+    const second = await follow(first.nextUri ?? '');
+    await expect.poll(() => engines[1].texts.includes(sql)).toBe(true);
+    await engines[1].die();
+    return await finish(second, gateways);
+  };
+
+  /** Replaces the dead clusters. */
+  const restart = async (gateways: Awaited<ReturnType<typeof replicasWith>>) => {
+    engines = [await startMortalEngine('ddddd', 'of a'), await startMortalEngine('eeeee', 'of b')];
+    for (const gateway of gateways) {
+      gateway.table.setInputs({ clusters: [clusterAt('a', engines[0].url), clusterAt('b', engines[1].url)] });
+      gateway.setHealthy('a');
+    }
+  };
+
+  test('is rejected by all replicas after two of them, with a reason and a link, until it is released', async () => {
+    const notes: string[] = [];
+    const gateways = await replicasWith(
+      2,
+      { maxAttempts: 3 },
+      { onQuarantined: (...note) => void notes.push(note.join(' ')) },
+    );
+    const { page } = await loseBoth(gateways);
+    expect(page.error).toMatchObject({ errorName: 'REMOTE_HOST_GONE' });
+    const [entry, ...others] = await store.quarantine.active();
+    expect(others).toEqual([]);
+    expect(entry).toMatchObject({ group: 'adhoc', clusters: ['a', 'b'], users: ['ann'], qualifier: 'c.s' });
+    expect(notes).toEqual([expect.stringContaining(`adhoc statement ${entry?.exactDigest}`)]);
+    await restart(gateways);
+    const count = () => gateways[0]!.registry.getSingleMetricAsString('engine_gateway_quarantines_total');
+    for (const { url } of gateways) {
+      const rejected = await submit(url, `${text.replace('SELECT', 'select')} -- again`, schema);
+      expect(rejected.error).toMatchObject({ errorName: 'QUERY_REJECTED', errorType: 'USER_ERROR' });
+      expect(rejected.error?.message).toContain(`clusters a, b were lost while they ran it`);
+      expect(rejected.error?.message).toContain(
+        `release digest ${entry?.exactDigest} at ${url}/engine-gateway/workload`,
+      );
+      // Others of its shape, and the same text in another schema, run.
+      for (const [sql, more] of [
+        [text.replace('1', '2'), schema],
+        [text, {}],
+      ] as const)
+        expect((await submit(url, sql, more)).error).toBeUndefined();
+    }
+    expect(await count()).toContain('engine_gateway_quarantines_total 1');
+    expect(await store.quarantine.release('adhoc', entry?.exactDigest ?? '')).toBe(2);
+    for (const { url } of gateways)
+      await expect.poll(async () => (await submit(url, text, schema)).error).toBeUndefined();
+  });
+
+  test('is not rejected if it succeeded within the hour, or if its clusters only do not know it', async () => {
+    const gateways = await replicasWith(1, { maxAttempts: 3 });
+    const { exact, shape } = statementDigests(text, null);
+    const ended = { query_id: 'q1', state: 'FINISHED', digest: shape, exact_digest: exact, created: Date.now() };
+    const counts = { last_seen: Date.now(), pages: 1, result_bytes: 0, refused: 0, certainty: 1 };
+    await store.database.knex('eg_query_outcomes').insert({ ...ended, ...counts });
+    await loseBoth(gateways);
+    expect(await store.database.knex('eg_lost_queries').select('cluster').orderBy('cluster')).toEqual([
+      { cluster: 'a' },
+      { cluster: 'b' },
+    ]);
+    expect(await store.quarantine.active()).toEqual([]);
+    await store.database.knex('eg_lost_queries').delete();
+    await restart(gateways);
+    // As a client that asks with a wrong URL.
+    const first = await submit(gateways[0]!.url, 'SELECT 1');
+    engines[0].forget('fffff');
+    gateways[0]!.setHealthy('b');
+    const second = await follow(first.nextUri ?? '');
+    await expect.poll(() => engines[1].texts).toHaveLength(1);
+    engines[1].forget('ggggg');
+    await finish(second, gateways);
+    expect(await store.database.knex('eg_lost_queries')).toEqual([]);
   });
 });
 

@@ -1,4 +1,6 @@
+import { pino } from 'pino';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { openStore } from '../../../src/store/openStore.ts';
 import { postgresql, type TestDatabase } from '../../support/databases.ts';
 import { closeAll } from '../../support/gateway.ts';
 import { manifest } from '../../support/manifest.ts';
@@ -60,6 +62,35 @@ test.skipIf(!postgresql.available())(
     ]);
     const { text: metrics } = await call(other, 'GET', '/metrics');
     expect(metrics).toContain('engine_gateway_queries_ended_total{state="retried"} 1');
+  },
+  60_000,
+);
+
+test.skipIf(!postgresql.available())(
+  'a quarantined statement is listed, is a problem, and is released by REST with an entry of the audit',
+  async () => {
+    const { jdbcUrl, user, password } = await server.create();
+    const dataStore = { jdbcUrl, user, password };
+    const gateway = await world.startReady({ ...sharedSecret, dataStore, monitor: { taskDelay: '1s' } });
+    const store = await openStore({ ...dataStore, runMigrations: false, logger: pino({ level: 'silent' }) });
+    const digests = { exactDigest: '00000000000000e1', digest: '00000000000000d1' };
+    const lost = { group: 'adhoc', user: 'ann', qualifier: 'c.s', ...digests };
+    for (const cluster of ['a', 'b']) await store.quarantine.note({ ...lost, cluster, queryId: `of ${cluster}` });
+    await store.close();
+    const list = async () => (await call(gateway, 'GET', '/api/quarantine')).json.quarantined;
+    const entry = { routingGroup: 'adhoc', ...digests, clusters: ['a', 'b'], users: ['ann'], canRelease: true };
+    expect(await list()).toMatchObject([entry]);
+    const { problems } = (await call(gateway, 'GET', '/api/overview/problems')).json;
+    const reason = expect.stringContaining('adhoc rejects statement 00000000000000e1 until');
+    expect(problems).toContainEqual(
+      expect.objectContaining({ kind: 'StatementQuarantined', groups: ['adhoc'], reason }),
+    );
+    const release = (group: string) => call(gateway, 'DELETE', `/api/quarantine/${group}/${digests.exactDigest}`);
+    expect((await release('spare')).status).toBe(404);
+    expect((await release('adhoc')).status).toBe(204);
+    expect(await list()).toEqual([]);
+    const { changes } = (await call(gateway, 'GET', '/api/audit?kind=QuarantinedStatement')).json;
+    expect(changes).toMatchObject([{ action: 'delete', name: digests.exactDigest, before: entry }]);
   },
   60_000,
 );

@@ -144,6 +144,8 @@ const texts: Readonly<Record<Kind, readonly [title: string | ((object: About) =>
   RuleRejected: [({ name }) => `Rule ${name} is rejected`, 'rejected rules'],
   RuleUnresolved: [({ name }) => `Rule ${name} leads nowhere`, 'rules that lead nowhere'],
   RulesFileRejected: ['The rules file is rejected', 'rejected rules files'],
+  StatementQuarantined: [({ name }) => `Statement ${name} is quarantined`, 'quarantined statements'],
+  QueriesRetried: [({ name }) => `Queries of ${name} lose their backends`, 'routing groups with retries'],
   QueueGrowing: [({ name }) => `The queue of ${name} grows`, 'queues that grow'],
   ErrorRate: [errorRateTitle, 'raised error rates'],
   DatabaseUnavailable: ['The database is unavailable', 'unavailable databases'],
@@ -187,6 +189,8 @@ function problemAddress({ kind, object: { kind: of, name } }: OverviewProblem): 
       return '/routing-rules';
     case 'queue':
       return `/queue?filter=${value}`;
+    case 'statement':
+      return '/workload';
     case 'gateway':
       return `#${GATEWAY_ANCHOR}`;
   }

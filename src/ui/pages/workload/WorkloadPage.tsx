@@ -1,13 +1,16 @@
-import { Text } from '@mantine/core';
+import { Text, Title } from '@mantine/core';
+import { IconLockOpen } from '@tabler/icons-react';
 import { useSearchParams } from 'react-router';
-import { useCalibration, useDigests } from '../../client/resources.ts';
-import type { DigestFiguresResponse, DigestList } from '../../client/types.ts';
+import { useRelease } from '../../client/changes.ts';
+import { useCalibration, useDigests, useQuarantine } from '../../client/resources.ts';
+import type { DigestFiguresResponse, DigestList, QuarantineEntry } from '../../client/types.ts';
 import classes from '../../components/components.module.css';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
-import { Faint, formatElapsed, To } from '../../components/elements.tsx';
+import { Faint, formatElapsed, SmallAction, To } from '../../components/elements.tsx';
 import { PlainTable } from '../../components/facts.tsx';
 import { type FilterField, FilterForm, filterParameters, filtersOf } from '../../components/forms.tsx';
 import { Framed, PageFrame, Panel, RequestState } from '../../components/frame.tsx';
+import { GroupName } from '../../components/names.tsx';
 import { Time } from '../../components/time.tsx';
 import { useRole } from '../../session/session.ts';
 
@@ -69,10 +72,61 @@ export default function WorkloadPage() {
           </>
         )}
       </RequestState>
+      <Quarantine />
       {isAdmin && <SizeClasses filters={filters} />}
     </PageFrame>
   );
 }
+
+/** Quarantined statements; nothing without any. */
+function Quarantine() {
+  const quarantine = useQuarantine();
+  const release = useRelease();
+  const rows = quarantine.data?.quarantined ?? [];
+  if (rows.length === 0) return null;
+  const columns: readonly Column<QuarantineEntry>[] = [
+    {
+      id: 'digest',
+      header: 'Digest',
+      cell: (row) => <To address={`/workload/${row.digest}`}>{quarantinedName(row)}</To>,
+    },
+    { id: 'group', header: 'Group', cell: ({ routingGroup }) => <GroupName name={routingGroup} /> },
+    { id: 'clusters', header: 'Lost', cell: ({ clusters }) => clusters.join(', ') },
+    { id: 'users', header: 'Users', cell: ({ users }) => users.join(', ') },
+    { id: 'until', header: 'Until', cell: ({ until }) => <Time at={Date.parse(until)} /> },
+    {
+      ...{ id: 'actions', header: 'Actions' },
+      cell: (row) =>
+        row.canRelease && (
+          <SmallAction
+            label="Release"
+            name={`Release ${quarantinedName(row)}`}
+            icon={IconLockOpen}
+            size="compact-sm"
+            onClick={() => void release(row)}
+          />
+        ),
+    },
+  ];
+  return (
+    <>
+      <Title order={2}>Quarantined statements</Title>
+      <Text size="sm">These statements lost several backends. Their routing groups reject them.</Text>
+      <Framed>
+        <DataTable
+          label="Quarantined statements"
+          columns={columns}
+          rows={rows}
+          rowId={({ routingGroup, digest, exactDigest }) => `${routingGroup} ${exactDigest ?? digest}`}
+          empty={null}
+          sortIn="quarantineSort"
+        />
+      </Framed>
+    </>
+  );
+}
+
+const quarantinedName = ({ digest, exactDigest }: QuarantineEntry) => exactDigest ?? `shape ${digest}`;
 
 const classNames = { S: 'S', M: 'M', L: 'L', unknown: 'Not known' } as const;
 

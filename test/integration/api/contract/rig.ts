@@ -13,7 +13,7 @@ import { cluster, clusterRows } from './clusters.ts';
 import { otherRows } from './otherRows.ts';
 import { group, resourceGroupRows } from './resourceGroups.ts';
 import type { Known, OperationRows, RowCall } from './rows.ts';
-import { queuedId, stateRows } from './stateRows.ts';
+import { quarantined, queuedId, stateRows } from './stateRows.ts';
 
 const redirectUrl = 'http://gateway.example/oidc/callback';
 
@@ -77,6 +77,9 @@ export async function startContractRig(family: (typeof databases)[number]): Prom
     ...{ id: queuedId, group: 'adhoc', user: 'ann', source: 'cli', reason: 'group adhoc' },
     ...{ request: 'sealed', replica: '' },
   });
+  for (const lost of ['c1', 'c2']) {
+    await store.quarantine.note({ ...quarantined, queryId: `of ${lost}`, cluster: lost });
+  }
   const gateway = await startGateway({
     dataStore: database,
     resources: { source: 'database' },

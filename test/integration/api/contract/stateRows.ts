@@ -3,6 +3,13 @@ import type { OperationRows } from './rows.ts';
 
 /** A query that waits; nobody holds it. */
 export const queuedId = '20261121_000000_000000000000_queue';
+/** A statement that lost two clusters. */
+export const quarantined = {
+  ...{ group: 'adhoc', user: 'ann', qualifier: 'c.s' },
+  ...{ exactDigest: '00000000000000e1', digest: '00000000000000d1' },
+};
+const inQuarantine = { routingGroup: 'adhoc', digest: quarantined.exactDigest };
+
 /** Other operations have added clusters and groups. */
 const listsAdhoc = expect.arrayContaining([expect.objectContaining({ name: 'adhoc', spec: null })]);
 
@@ -47,6 +54,19 @@ export const stateRows: Record<string, OperationRows> = {
     unknown: null,
     conflict: null,
     malformed: ['by=text', 'from=-1', 'limit=x'].map((query) => ({ why: query, query, status: 400 })),
+  },
+  'GET /api/quarantine': {
+    success: [
+      { why: 'lists', status: 200, shows: { quarantined: [expect.objectContaining({ clusters: ['c1', 'c2'] })] } },
+    ],
+    unknown: null,
+    conflict: null,
+  },
+  'DELETE /api/quarantine/{routingGroup}/{digest}': {
+    success: [{ why: 'releases', path: inQuarantine, status: 204 }],
+    unknown: [{ why: 'another group', path: { ...inQuarantine, routingGroup: 'etl' }, status: 404 }],
+    conflict: null,
+    malformed: [{ why: 'no digest', path: { ...inQuarantine, digest: 'x' }, status: 400 }],
   },
   'GET /api/digests': {
     success: [{ why: 'counts none', query: 'top=growth&since=0&until=1', status: 200, shows: { digests: [] } }],
