@@ -193,7 +193,10 @@ export class Survival {
       if (!isSame) return true;
       if (row.state !== 'running') return false;
       const applied = await this.#retryRow(row, columns, lost, failure);
-      if (applied !== 'changed') return applied === 'retried';
+      if (applied === 'retried') return true;
+      // A submission that was read after the row may be that of the next attempt, which another request has begun.
+      const now = applied === 'rejected' ? await inTime(repository.get(id), STORE_TIMEOUT_MS) : null;
+      if (applied === 'rejected') return now !== null && now.engineId !== lost.queryId;
     }
     return false;
   }
