@@ -99,6 +99,34 @@ describe.skipIf(!canBrowse)('the page of the queue', () => {
     );
   });
 
+  test('the dashboard shows what runs and waits now, whose it is, and backends that take no queries', async () => {
+    const waiting = await waitingQuery('carl');
+    const headers = { Authorization: `Basic ${Buffer.from('ada:ada').toString('base64')}` };
+    const setActive = (verb: string) =>
+      fetch(`${rig.gateway.url}/gateway/backend/${verb}/adhoc-2`, { method: 'POST', headers });
+    expect((await setActive('deactivate')).status).toBe(200);
+    await using window = await open('ada');
+    const { page } = window;
+    await page.goto(`${rig.pages}/`);
+    const now = page.getByRole('region', { name: 'Now', exact: true });
+    await now.getByRole('link', { name: '1 query runs' }).waitFor();
+    await now.getByText(/^longest:.*ago$/).waitFor();
+    const rows = (name: string) => now.getByRole('table', { name }).getByRole('row');
+    await expect.poll(() => rows('Users by running time').nth(1).textContent()).toMatch(/^zoe1\d/);
+    expect(await rows('Sources by running time').nth(1).textContent()).toMatch(/^dbt1\d/);
+    await now.getByRole('link', { name: /\d quer(y waits|ies wait)$/ }).waitFor();
+    const why = 'group etl: 1 of 1 running (maxRunningQueries of the group)';
+    expect(await rows('Reasons of waiting').nth(1).textContent()).toContain(why);
+    const out = rows('Backends out of rotation').filter({ hasText: 'adhoc-2' });
+    await expect.poll(() => out.textContent()).toMatch(/^adhoc-2switched off by ada, \d+ s ago$/);
+    await expectSoundInBothSchemes(window);
+    await now.getByRole('link', { name: 'zoe' }).click();
+    await page.waitForURL(/queue\?running=zoe/);
+    await setActive('activate');
+    expect(await cancel(waiting.nextUri ?? '')).toBe(204);
+    expect(window.defects).toEqual([]);
+  });
+
   test('a query that waits shows its place and why on its own page, as the list does', async () => {
     const [first, second] = [await waitingQuery('dora'), await waitingQuery('dora')];
     await using window = await open('ada');

@@ -14,6 +14,7 @@ import { clockText } from '../../components/zonedTime.ts';
 import { useSees } from '../../session/session.ts';
 import { clusterLines, colorOf, durationLines, failureLines, failuresText, MAX_LINES, rateTotals } from './chart.ts';
 import classes from './dashboard.module.css';
+import { Now } from './Now.tsx';
 import { GATEWAY_ANCHOR, Problems, Verdict } from './Problems.tsx';
 import { TimeChart } from './TimeChart.tsx';
 
@@ -41,6 +42,7 @@ export default function DashboardPage() {
           </>
         )}
       </RequestState>
+      <Now />
       <div className={classes.choice}>
         <SegmentedControl
           size="xs"
