@@ -64,9 +64,12 @@ function useFollowed<T>(topic: TopicName, queryKey: QueryKey, path: string, foll
   return useQuery({ queryKey, queryFn: getter<T>(path), enabled: isAsked, refetchInterval });
 }
 
-/** All clusters, kept up to date: external changes show within two seconds, counts of queries within twenty. */
-export function useClusters() {
-  return useFollowed<readonly ClusterState[]>('clusters', CLUSTERS, '/api/clusters', { everyMs: SLOW_MS });
+/** Polling interval of clusters on pages that show more than them. */
+export const REST_MS = 30_000;
+
+/** All clusters, kept up to date: external changes show within two seconds, counts of queries in twenty unless stated. */
+export function useClusters(everyMs = SLOW_MS) {
+  return useFollowed<readonly ClusterState[]>('clusters', CLUSTERS, '/api/clusters', { everyMs });
 }
 
 export function clusterQuery(name: string) {
@@ -127,12 +130,14 @@ export function useProblems() {
   return useFollowed<ProblemList>('health', PROBLEMS, '/api/overview/problems', { everyMs: SLOW_MS });
 }
 
+const SERIES_MS = 25_000;
+
 /** Figures over a range, which the gateway caches for some seconds. */
 function useSeries<T>(name: string, minutes: string, parameters = '') {
   return useQuery({
     queryKey: ['overview', name, minutes],
     queryFn: getter<T>(`/api/overview/${name}?minutes=${minutes}${parameters}`),
-    refetchInterval: SLOW_MS,
+    refetchInterval: SERIES_MS,
     placeholderData: keepPreviousData,
   });
 }

@@ -1,6 +1,6 @@
 import { Text } from '@mantine/core';
 import type { ReactNode } from 'react';
-import { useClusters, useQueue, useRunning } from '../../client/resources.ts';
+import { REST_MS, useClusters, useQueue, useRunning } from '../../client/resources.ts';
 import type { ClusterState, QueuedQuery, RunningQuery } from '../../client/types.ts';
 import { Faint, formatElapsed, To } from '../../components/elements.tsx';
 import { PlainTable } from '../../components/facts.tsx';
@@ -10,11 +10,9 @@ import { Ago } from '../../components/time.tsx';
 import { useRole, useSees } from '../../session/session.ts';
 import classes from './dashboard.module.css';
 
-/** Polling interval of running queries, which no event reports. */
-const RUNNING_MS = 30_000;
 const MAX_ROWS = 5;
 
-/** What runs and waits now, by whom, and which clusters take no new queries. Users without ADMIN see queries of their own. */
+/** Queries that run and wait, by user and source, and clusters that take no new queries. Users without ADMIN see only their queries. */
 export function Now() {
   return (
     <Panel title={useRole('ADMIN') ? 'Now' : 'Your queries now'}>
@@ -28,7 +26,7 @@ export function Now() {
 }
 
 function Running() {
-  const running = useRunning({}, RUNNING_MS);
+  const running = useRunning({}, REST_MS);
   return (
     <RequestState query={running} label="Loading the queries that run">
       {({ queries, complete }) => (
@@ -149,7 +147,7 @@ function Reasons({ queries }: { readonly queries: readonly QueuedQuery[] }) {
 
 function OutOfRotation() {
   return (
-    <RequestState query={useClusters()} label="Loading the backends">
+    <RequestState query={useClusters(REST_MS)} label="Loading the backends">
       {(clusters) => {
         const out = clusters.filter(({ takesNewQueries, rolloutOnly }) => !takesNewQueries && !rolloutOnly);
         return (

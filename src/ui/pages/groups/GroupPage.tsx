@@ -1,7 +1,7 @@
 import { Badge, Stack, Text } from '@mantine/core';
 import { IconPlayerPause } from '@tabler/icons-react';
 import { isMissing } from '../../client/call.ts';
-import { useClusters, useGroup, useGroups } from '../../client/resources.ts';
+import { REST_MS, useClusters, useGroup, useGroups } from '../../client/resources.ts';
 import type { ClusterState, GroupDetails } from '../../client/types.ts';
 import { type Column, DataTable } from '../../components/DataTable.tsx';
 import { Notice, SmallAction, To } from '../../components/elements.tsx';
@@ -19,7 +19,7 @@ import { Leads, QueryFigures } from './objectParts.tsx';
 export default function GroupPage() {
   const name = useNameInPath();
   const group = useGroup(name);
-  const changeable = new Set(useClusters().data?.flatMap((each) => (each.mayChange ? [each.name] : [])));
+  const changeable = new Set(useClusters(REST_MS).data?.flatMap((each) => (each.mayChange ? [each.name] : [])));
   const isThere = group.data !== undefined && !isMissing(group.error);
   const mayDrain = isThere && group.data.clusters.every((cluster) => changeable.has(cluster.name));
   const actions = mayDrain ? <DrainAll group={group.data} /> : undefined;
@@ -117,7 +117,7 @@ function Capacity({ group }: GroupProps) {
 }
 
 function Backends({ group }: { readonly group: string }) {
-  const clusters = useClusters();
+  const clusters = useClusters(REST_MS);
   return (
     <RequestState query={clusters} label="Loading backends">
       {(all) => (
