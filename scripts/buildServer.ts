@@ -39,9 +39,12 @@ async function build(bundler: typeof import('rolldown')): Promise<void> {
   const bundle = await bundler.rolldown({
     cwd: root,
     // The program, and the files of its worker threads.
-    input: ['main.ts', 'gateway/analysis/analysisWorker.ts', 'gateway/replay/replayWorker.ts'].map((file) =>
-      join(sources, file),
-    ),
+    input: [
+      'main.ts',
+      'gateway/analysis/analysisWorker.ts',
+      'gateway/replay/replayWorker.ts',
+      'replay/pageWorker.ts',
+    ].map((file) => join(sources, file)),
     platform: 'node',
     external,
     // Its modules only declare things, but do not say so: without it every generated model of the Kubernetes API is kept.

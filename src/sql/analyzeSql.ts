@@ -6,7 +6,7 @@ import {
 } from './preparedStatements.ts';
 import type { QualifiedName, QueryProperties } from './queryProperties.ts';
 import { T } from './syntax/kinds.ts';
-import { MAX_TOKENS, releaseTokens } from './syntax/lexer.ts';
+import { MAX_TOKENS, releaseTokens, tokenizeSql } from './syntax/lexer.ts';
 import { isSyntaxFailure, NameRole, Parser, stringValue, TOO_DEEP } from './syntax/parser.ts';
 import { singleStatement } from './syntax/statements.ts';
 
@@ -541,4 +541,20 @@ function preparedOf(
     return { errorMessage: `preparedStatement has ${limit}` };
   };
   return { ...read, statements: { get } };
+}
+
+/** True if a statement has ORDER BY outside of parentheses: its rows have an order. */
+export function isOrdered(text: string): boolean {
+  try {
+    const { kinds, count } = tokenizeSql(text);
+    let depth = 0;
+    for (let at = 0; at < count; at++) {
+      if (kinds[at] === T.LPAREN) depth += 1;
+      else if (kinds[at] === T.RPAREN) depth -= 1;
+      else if (depth === 0 && kinds[at] === T.ORDER && kinds[at + 1] === T.BY) return true;
+    }
+    return false;
+  } finally {
+    releaseTokens();
+  }
 }

@@ -9,6 +9,18 @@ export interface ReplayRange {
   readonly to: number;
   readonly user?: string;
   readonly source?: string;
+  /** True: rows have `statement`, and queries without a cluster are left out. */
+  readonly withStatements?: boolean;
+}
+
+/** Inputs of a replay of a recorded query on a cluster, and its end. */
+interface RecordedStatement {
+  readonly digest: string | null;
+  /** Session and completeness, as JSON (docs/digests.md#replay). */
+  readonly replay: string | null;
+  readonly state: string | null;
+  readonly errorType: string | null;
+  readonly cpuMillis: number | null;
 }
 
 export interface ReplayedRow {
@@ -22,6 +34,8 @@ export interface ReplayedRow {
   readonly routingGroup: string | null;
   /** `StoredDecision` as JSON; null if another gateway wrote the row. */
   readonly decision: string | null;
+  /** Only with `withStatements`. */
+  readonly statement?: RecordedStatement;
 }
 
 /** Characters that are read of a text: analysing a longer one takes too long for a long history. */
@@ -30,7 +44,7 @@ export const MAX_TEXT_LENGTH = 65_536;
 const MAX_DECISION_LENGTH = 262_144;
 const ROWS = 500;
 
-type Row = ReplayedRow & { readonly length: number };
+type Row = ReplayedRow & RecordedStatement & { readonly length: number };
 
 /** Counts characters: MySQL's `length` counts bytes. */
 const lengthOf: Readonly<Record<Dialect, string>> = {
@@ -51,7 +65,8 @@ type Place = 'history' | 'refused';
 export async function* replayedRows(database: Database, range: ReplayRange): AsyncGenerator<readonly ReplayedRow[]> {
   const has = async (table: string) => (await database.run((knex) => database.dialect.columns(knex, table))) !== null;
   const hasDecisions = await has('eg_query_decisions');
-  const places: readonly Place[] = (await has('eg_query_outcomes')) ? ['history', 'refused'] : ['history'];
+  const hasRejected = range.withStatements !== true && (await has('eg_query_outcomes'));
+  const places: readonly Place[] = hasRejected ? ['history', 'refused'] : ['history'];
   const readers = places.map((place) => rowsOf((after) => page(database, range, hasDecisions, place, after)));
   const heads: (ReplayedRow | undefined)[] = [];
   for (const reader of readers) heads.push((await reader.next()).value);
@@ -104,6 +119,12 @@ async function page(
     else if (hasDecisions) {
       query.leftJoin('eg_query_decisions as d', 'd.query_id', 'h.query_id');
       query.select(knex.raw('substr(d.decision, 1, ?) as decision', [MAX_DECISION_LENGTH]));
+      if (range.withStatements === true) {
+        query.leftJoin('eg_query_outcomes as o', 'o.query_id', 'h.query_id').select({
+          ...{ digest: 'd.digest', replay: 'd.replay', state: 'o.state', errorType: 'o.error_type' },
+          cpuMillis: 'o.cpu_ms',
+        });
+      }
     }
     if (range.user !== undefined) query.where('h.user_name', storable(range.user));
     if (range.source !== undefined) query.where('h.source', storable(range.source));
@@ -111,8 +132,11 @@ async function page(
     newestFirst(query, 'h', after);
     return query;
   });
-  return rows.map(({ length, ...row }) => ({
+  return rows.map(({ length, digest, replay, state, errorType, cpuMillis, ...row }) => ({
     ...row,
+    ...(range.withStatements === true && {
+      statement: { digest, replay, state, errorType, cpuMillis: cpuMillis === null ? null : Number(cpuMillis) },
+    }),
     queryText: row.queryText ?? '',
     isCut: (length ?? 0) > MAX_TEXT_LENGTH,
     created: row.created ?? 0,

@@ -27,6 +27,7 @@ import { queryList } from './queryList.ts';
 import { queryRates } from './queryRates.ts';
 import { queryStatistics } from './queryStatistics.ts';
 import { QueuedQueryRepository } from './queuedQueryRepository.ts';
+import { ReplayRepository } from './replayRepository.ts';
 import {
   exactMatchSelectors,
   groupOwners,
@@ -93,6 +94,7 @@ function storeOf(database: Database, openOther: ((name: string) => Database) | n
     digestStatistics: digestStatistics(database),
     sizeEstimates: sizeEstimates(database),
     quarantine: quarantine(database),
+    replays: new ReplayRepository(database),
     exactMatchSelectors: exactMatchSelectors(database),
 
     /** The resource groups of this database and, by name, of others on its server; to be closed by the caller. */

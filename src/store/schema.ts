@@ -302,6 +302,15 @@ export const lostQueriesTable = table(
     exact_digest varchar(16) not null, lost_at bigint not null, until_at bigint, of_shape int,
     primary key (digest, query_id)`,
 );
+/** Replays, and results of their queries (docs/database.md#replays). */
+export const replayTables: readonly TableDefinition[] = [
+  table('eg_replays', ({ types }) => `id varchar(64) primary key, progress ${types.longText} not null`),
+  table(
+    'eg_replay_results',
+    ({ types }) => `replay_id varchar(64) not null, query_id varchar(256) not null, result ${types.longText} not null,
+      primary key (replay_id, query_id)`,
+  ),
+];
 
 export const digestIndexes: readonly IndexDefinition[] = [
   { table: 'eg_digests', name: 'eg_digests_used_idx', columns: 'last_used' },

@@ -9,6 +9,7 @@ import {
   limitIndexes,
   limitTables,
   lostQueriesTable,
+  replayTables,
   resourceGroups,
   tables,
 } from './schema.ts';
@@ -140,4 +141,10 @@ export const migrations: readonly Migration[] = [
   },
   { version: 17, name: 'decisions on limits in one call', compatibleFrom: 1, parts: [changeFunction] },
   { version: 18, name: 'statements that lost clusters', compatibleFrom: 1, parts: [addTable(lostQueriesTable)] },
+  {
+    version: 19,
+    name: 'replays of recorded queries',
+    compatibleFrom: 1,
+    parts: replayTables.map(addTable),
+  },
 ];

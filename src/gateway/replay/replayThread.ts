@@ -1,5 +1,6 @@
 import { GatewayError } from '../../model/errors.ts';
 import { WorkerEnded, WorkerThread, WorkerTimeout } from '../../model/workerThread.ts';
+import type { SelectionJob, SelectionReport } from '../../replay/selection.ts';
 import { parseJdbcUrl } from '../../store/jdbcUrl.ts';
 import type { ReplayReport } from './historyReplay.ts';
 import type { ReplayJob } from './recordedQuery.ts';
@@ -14,9 +15,9 @@ const MAX_HEAP_MB = 384;
 /** An idle thread ends after this time: who edits rules asks again, and a start takes half a second. */
 const IDLE_MS = 10_000;
 
-/** Replays the history in a thread, one job at a time. */
+/** Reads the history in a thread, one job at a time: for the impact of rules, or to choose queries. */
 export class ReplayThread {
-  readonly #thread = new WorkerThread<ReplayJob, ReplayReply>(workerFile, MAX_HEAP_MB);
+  readonly #thread = new WorkerThread<ReplayJob | SelectionJob, ReplayReply>(workerFile, MAX_HEAP_MB);
   #isRunning = false;
   #idleTimer: NodeJS.Timeout | undefined;
 
@@ -25,7 +26,10 @@ export class ReplayThread {
    * @throws GatewayError EG_CONFLICT (another one runs), EG_IMPOSSIBLE (the database is in memory, or the thread needs
    * too much), EG_DATABASE_UNAVAILABLE
    */
-  async run(job: ReplayJob, signal: AbortSignal): Promise<ReplayReport> {
+  async run<Job extends ReplayJob | SelectionJob>(
+    job: Job,
+    signal: AbortSignal,
+  ): Promise<Job extends ReplayJob ? ReplayReport : SelectionReport> {
     const { password } = job.database;
     // A thread receives plain data.
     const database = { ...job.database, password: typeof password === 'object' ? await password.read() : password };
@@ -47,7 +51,7 @@ export class ReplayThread {
     clearTimeout(this.#idleTimer);
     try {
       const reply = await this.#thread.run({ ...job, database }, job.bounds.time + MARGIN_MS, signal);
-      if ('report' in reply) return reply.report;
+      if ('report' in reply) return reply.report as Job extends ReplayJob ? ReplayReport : SelectionReport;
       throw new GatewayError(reply.error.code, reply.error.message);
     } catch (error) {
       throw failureOf(error);

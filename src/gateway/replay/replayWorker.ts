@@ -1,23 +1,25 @@
-/** Worker thread of `ReplayThread`: replays the history. */
+/** Worker thread of `ReplayThread`: reads the history. */
 import { parentPort } from 'node:worker_threads';
 import { pino } from 'pino';
 import { type ErrorCode, GatewayError } from '../../model/errors.ts';
+import { type SelectionJob, type SelectionReport, selectQueries } from '../../replay/selection.ts';
 import { type ReplayReport, replayHistory } from './historyReplay.ts';
 import type { ReplayJob } from './recordedQuery.ts';
 
 /** The report, or the error for the caller. */
 export type ReplayReply =
-  | { readonly report: ReplayReport }
+  | { readonly report: ReplayReport | SelectionReport }
   | { readonly error: { readonly code: ErrorCode; readonly message: string } };
 
 const port = parentPort;
 if (port === null) throw new Error('replayWorker runs in a worker thread only');
-port.on('message', async (job: ReplayJob) => port.postMessage(await replied(job)));
+port.on('message', async (job: ReplayJob | SelectionJob) => port.postMessage(await replied(job)));
 
-async function replied(job: ReplayJob): Promise<ReplayReply> {
+async function replied(job: ReplayJob | SelectionJob): Promise<ReplayReply> {
   try {
     // Errors contain the driver's messages; the gateway's own connections log the rest.
-    return { report: await replayHistory(job, pino({ level: 'silent' })) };
+    const logger = pino({ level: 'silent' });
+    return { report: await ('filter' in job ? selectQueries(job, logger) : replayHistory(job, logger)) };
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;
     return { error: { code: error.code, message: error.message } };
