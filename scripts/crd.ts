@@ -1,6 +1,6 @@
 import { column, conditionColumn, type PrinterColumn, type ResourceKind } from '../src/kinds/resourceKind.ts';
 import { cel } from '../src/model/cel.ts';
-import { API_GROUP, API_VERSION } from '../src/model/resource.ts';
+import { API_GROUP, kindVersion } from '../src/model/resource.ts';
 
 const age: PrinterColumn = column('Age', 'date', 'metadata.creationTimestamp', 'Time since the resource was created.');
 
@@ -147,7 +147,7 @@ export function customResourceDefinition(kind: ResourceKind): object {
       },
       versions: [
         {
-          name: API_VERSION,
+          name: kindVersion(kind.kind),
           served: true,
           storage: true,
           subresources: { status: {} },

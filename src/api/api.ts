@@ -33,6 +33,7 @@ import { healthRoutes, jwksRoutes, metricsRoutes, registerMetrics } from './prob
 import { queryRoutes, queueLister, queueRoutes, runningQueryRoutes } from './queries.ts';
 import { queryEventRoute } from './queryEvents.ts';
 import { backendRoutes, publicRoutes, registryRoutes } from './registry.ts';
+import { replayRoutes } from './replays.ts';
 import { declaredGroupsRoute, entityRoutes, resourceGroupRoutes, webappGroupRoutes } from './resourceGroups.ts';
 import { ruleRoutes, webappRuleRoutes } from './rules.ts';
 import { indexPage, unservedResponder, userInterfaceRoutes } from './userInterface.ts';
@@ -160,6 +161,7 @@ function addRoutes(api: ApiContext): void {
   if (operator !== null) {
     heldDeletionRoutes(api, operator.controller);
     limitRoutes(api, operator.limits);
+    if (store !== null) replayRoutes({ ...api, store }, operator.replays);
   }
   if (api.publishedKeys !== null) jwksRoutes(api, api.publishedKeys);
   if (api.queryEvents !== null) queryEventRoute(api, api.queryEvents);

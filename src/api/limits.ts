@@ -30,14 +30,15 @@ const counts = {
   ),
 };
 
-const declared = {
+/** Fields of every declared resource. */
+export const declared = {
   inForce: flagField('Whether it, or its last version that was valid, is in force.'),
   message: textField('What became of it, for people.'),
   version: textField('Changes whenever what it declares does.'),
   resource: DeclaredResource,
 };
 
-const Spec = Type.Record(Type.String(), Type.Unknown(), {
+export const Spec = Type.Record(Type.String(), Type.Unknown(), {
   description: 'What it declares, as the spec of its kind has it; without name and class.',
 });
 
@@ -121,7 +122,8 @@ interface DeclaredRoutes<Params extends TObject, State extends ListedState, Spec
   delete(path: Static<Params>, version: string | undefined): Promise<SpecWrite>;
 }
 
-function declaredRoutes<Params extends TObject, State extends ListedState, Spec extends object>(
+/** Adds the calls on the declared resources of a kind. */
+export function declaredRoutes<Params extends TObject, State extends ListedState, Spec extends object>(
   api: ApiContext,
   options: DeclaredRoutes<Params, State, Spec>,
 ): void {
@@ -277,7 +279,7 @@ export function limitRoutes(api: ApiContext, limits: LimitRegistry): void {
 const GroupInPath = Type.Object({
   name: Type.String({ minLength: 1, maxLength: 255, description: 'Name of the routing group, percent-encoded.' }),
 });
-const LimitInPath = Type.Object({
+export const LimitInPath = Type.Object({
   namespace: Type.String({ ...KubernetesName, description: 'Namespace of its resource.' }),
   name: Type.String({ ...KubernetesName, description: 'Name of its resource.' }),
 });

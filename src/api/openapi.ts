@@ -11,6 +11,7 @@ import type { ApiContext } from './apiContext.ts';
 import type { SecurityScheme } from './auth/endpointAccess.ts';
 import { ClusterDetails, ClusterState, NewQueries, SwitchedCluster } from './clusters.ts';
 import { GroupDetails, GroupState, LimitState } from './limits.ts';
+import { ReplayState } from './replays.ts';
 import { Overview } from './responses/overview.ts';
 import { QueryOutcome } from './responses/queries.ts';
 import { routes } from './routes.ts';
@@ -23,7 +24,7 @@ const shared = [
   ...[Selector, SelectorCreate, SelectorMatch, SelectorUpdate],
   ...[GlobalProperty, StoredGlobalProperty, ExactMatchSelector, WebappError, DescribedRequest],
   ...[ClusterState, ClusterDetails, SwitchedCluster, NewQueries, Overview, RuleState],
-  ...[GroupState, GroupDetails, LimitState, QueryOutcome],
+  ...[GroupState, GroupDetails, LimitState, QueryOutcome, ReplayState],
 ];
 
 /**

@@ -5,7 +5,7 @@ import type { Exportable, ExportedRule } from '../kinds/resourceKind.ts';
 import { GatewayError } from '../model/errors.ts';
 import { checkGroupsFile } from '../model/groupsFile/groupsFile.ts';
 import { environmentsOf, type GroupRows, storedGroups } from '../model/groupsFile/storedGroups.ts';
-import { API_GROUP_VERSION } from '../model/resource.ts';
+import { apiVersionOf } from '../model/resource.ts';
 import { resourceNames } from '../model/resourceName.ts';
 import { parseRulesFile } from '../rules/compile/rulesFile.ts';
 import { readBackends, readResourceGroups } from '../store/openStore.ts';
@@ -142,7 +142,7 @@ export function exportManifests(
       for (const { field, message } of specProblems(spec))
         problems.push(`${kind} ${name} (${JSON.stringify(registryName)}): ${field} ${message}`);
       return {
-        apiVersion: API_GROUP_VERSION,
+        apiVersion: apiVersionOf(kind),
         kind,
         metadata: { name, ...(namespace === null ? {} : { namespace }) },
         spec,

@@ -21,6 +21,7 @@ import {
 } from './gateway/identity.ts';
 import { openApi, openWebhook } from './gateway/management.ts';
 import { openQueueKey } from './gateway/queueSecrets.ts';
+import { openReplays } from './gateway/replays.ts';
 import { openAdmission, openDataPlane, openExternalRules, openMonitors, openTracing } from './gateway/traffic.ts';
 import { listen } from './listeners.ts';
 import { sharesOrigin } from './settings.ts';
@@ -111,6 +112,7 @@ export async function startComponents({ context, beginStop, close }: OpenContext
     }),
   );
   onClose(await startSizeEstimates(storage.store.sizeEstimates, storage.estimates, config.sizeClasses, context));
+  openReplays(context, storage, control, tls.clusters);
   monitors.start();
   await control.start();
   await dataPlane.start();

@@ -90,6 +90,10 @@ export interface CommandLine {
   readonly queued?: boolean;
   readonly timeout?: string;
   readonly undo?: boolean;
+  readonly file?: string;
+  readonly plan?: boolean;
+  readonly junit?: string;
+  readonly markdown?: string;
 }
 
 interface CommandTable<Argument> {

@@ -4,7 +4,7 @@ import { RESOURCE_GROUP_CONFIGURATION } from '../kinds/resourceGroupConfiguratio
 import type { Problem } from '../model/errors.ts';
 import { checkGroupsFile } from '../model/groupsFile/groupsFile.ts';
 import type { GroupsFile } from '../model/groupsFile/storedGroups.ts';
-import { API_GROUP_VERSION, gatewayClassOf, type Resource, registryNameOf } from '../model/resource.ts';
+import { apiVersionOf, gatewayClassOf, type Resource, registryNameOf } from '../model/resource.ts';
 import { type ManifestDocument, manifestsIn } from '../operator/sources/directory/manifestFiles.ts';
 import { textPlace } from '../rules/compile/textPlace.ts';
 import type { CompileContext } from '../rules/language/scope.ts';
@@ -64,7 +64,7 @@ export function checkManifests(
     const place = kind.isClusterScoped ? '' : (namespace ?? key.namespace);
     const metadata = { namespace: place, name, uid: '', resourceVersion: '', generation: 1, labels, annotations };
     const created = { ...metadata, creationTimestamp: creationTimestamp ?? '' };
-    const resource: Resource = { apiVersion: API_GROUP_VERSION, kind: key.kind, metadata: created, spec };
+    const resource: Resource = { apiVersion: apiVersionOf(key.kind), kind: key.kind, metadata: created, spec };
     const placeOf = source.placeOf.bind(source);
     named.push({
       ...at,

@@ -14,7 +14,7 @@ type Options = readonly (readonly [flags: string, description: string, initial?:
 
 const HEADER = '--header <name=value>';
 /** Options of all commands. */
-const connection: Options = [
+export const connection: Options = [
   ['--kubeconfig <file>', 'kubeconfig; KUBECONFIG or ~/.kube/config by default'],
   ['--context <name>', 'context of the kubeconfig'],
   ['-n, --namespace <name>', 'namespace; that of the context by default'],
@@ -25,7 +25,7 @@ const connection: Options = [
 ];
 
 /** Connects to the gateway. Loaded on demand, so that --help need not load the Kubernetes client. */
-async function connect(options: CommandLine, io: CliIo): Promise<GatewayCall> {
+export async function connect(options: CommandLine, io: CliIo): Promise<GatewayCall> {
   const { connectGateway } = await import('./gatewayClient.ts');
   return await connectGateway(options, io);
 }
@@ -61,7 +61,7 @@ function pairs(values: readonly string[], io: CliIo): Readonly<Record<string, st
 }
 
 /** Milliseconds of an option. */
-function durationOption(name: string, text: string, io: CliIo): number {
+export function durationOption(name: string, text: string, io: CliIo): number {
   const duration = parseDuration(text);
   return 'value' in duration ? duration.value : fail(io, `error: --${name} ${duration.wrong}`, exitCodes.usage);
 }

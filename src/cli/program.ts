@@ -7,6 +7,7 @@ import { evaluateCommand } from './evaluate.ts';
 import { exportCommand } from './export.ts';
 import { type CliIo, type CommandFactory, exitCodes } from './io.ts';
 import { pluginCommands } from './plugin.ts';
+import { replayCommand } from './replay.ts';
 import { validateCommand } from './validate.ts';
 
 /** All commands; a new one is a separate file and a line here. */
@@ -17,6 +18,7 @@ const commands: readonly CommandFactory[] = [
   evaluateCommand,
   compareCommand,
   exportCommand,
+  replayCommand,
   migrateCommand,
   validateCommand,
 ];

@@ -10,6 +10,7 @@ import {
   type ResourceKey,
   registryNameOf,
 } from '../model/resource.ts';
+import type { ReplayProgress } from '../replay/replayJobs.ts';
 import type { AdmissionCount, AdmissionCounts } from '../routing/admissionCounts.ts';
 import type { GroupPolicy } from '../routing/admissionPolicy.ts';
 import type { RoutableCluster, RoutingTable } from '../routing/routingTable.ts';
@@ -218,6 +219,8 @@ interface Finding {
   readonly overruled?: OfGeneration & { readonly at: number };
   /** When its status was written last, in monotonic milliseconds. */
   readonly written?: { readonly uid: string; readonly at: number };
+  /** Progress of the replay that it declares; left out: not known yet. */
+  readonly replay?: ReplayProgress;
   /** States of the groups that it declares, by database; left out: not tried yet. */
   readonly targets?: readonly GroupTargetState[];
 }

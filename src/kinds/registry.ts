@@ -2,6 +2,7 @@ import { engineCluster } from './engineCluster/kind.ts';
 import { engineClusterDiscovery } from './engineClusterDiscovery/kind.ts';
 import { engineTenant } from './engineTenant/kind.ts';
 import { queryLimit } from './queryLimit/kind.ts';
+import { queryReplay } from './queryReplay/kind.ts';
 import { resourceGroupConfiguration } from './resourceGroupConfiguration/kind.ts';
 import { KindRegistry } from './resourceKind.ts';
 import { routingGroup } from './routingGroup/kind.ts';
@@ -15,5 +16,6 @@ export const resourceKinds = new KindRegistry([
   routingGroup, // before limits and rules, which name groups
   queryLimit,
   routingRule,
+  queryReplay,
   resourceGroupConfiguration,
 ]);

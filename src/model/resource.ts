@@ -2,8 +2,14 @@ import { Type } from 'typebox';
 
 export const API_GROUP = 'enginegateway.dev';
 export const API_VERSION = 'v1beta1';
-/** `apiVersion` of every resource. */
+/** `apiVersion` of most resources. */
 export const API_GROUP_VERSION = `${API_GROUP}/${API_VERSION}`;
+/** Kinds whose fields may still change, and their plurals. */
+const alphaNames: ReadonlySet<string> = new Set(['QueryReplay', 'queryreplays']);
+/** Returns the version of a kind, by its name or its plural. */
+export const kindVersion = (name: string): string => (alphaNames.has(name) ? 'v1alpha1' : API_VERSION);
+/** Returns `apiVersion` of the resources of a kind. */
+export const apiVersionOf = (kind: Kind): string => `${API_GROUP}/${kindVersion(kind)}`;
 /** Field manager of changes by REST (server-side apply). */
 export const API_FIELD_MANAGER = 'engine-gateway-api';
 
@@ -42,7 +48,7 @@ export interface ObjectMeta {
 
 /** A resource of the API group in a source. Its spec is not validated yet. */
 export interface Resource<Spec = Readonly<Record<string, unknown>>> {
-  readonly apiVersion: typeof API_GROUP_VERSION;
+  readonly apiVersion: string;
   readonly kind: Kind;
   readonly metadata: ObjectMeta;
   readonly spec: Spec;

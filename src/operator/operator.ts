@@ -20,6 +20,7 @@ import { type ExternalChangeReport, externalChangeReport } from './reconcile/unm
 import { clusterCredentials, ResourceClusterRegistry } from './registry/clusterRegistry.ts';
 import { groupTables } from './registry/groupWrites.ts';
 import { LimitRegistry } from './registry/limitRegistry.ts';
+import { ReplayRegistry } from './registry/replayRegistry.ts';
 import { type ApiWrites, type AppliedChange, ResourceWrites } from './registry/resourceWrites.ts';
 import { DatabaseSource, type DatabaseSourceOptions } from './sources/database/databaseSource.ts';
 import { DirectorySource } from './sources/directory/directorySource.ts';
@@ -60,6 +61,7 @@ export async function createOperator(options: OperatorOptions) {
     options.auditWriter === undefined ? null : new OperatorAudit(options, leadership, writes);
   const registry = new ResourceClusterRegistry(writes);
   const limits = new LimitRegistry(writes, options.admissionCounts ?? noCounts);
+  const replays = new ReplayRegistry(writes, kubernetes?.credentials, findings);
   const groups = groupStores === null ? null : groupTables(groupStores, groupOwners, effects, writes, ownDatabase);
   return {
     source,
@@ -68,6 +70,7 @@ export async function createOperator(options: OperatorOptions) {
     controller,
     registry,
     limits,
+    replays,
     /** The tables of resource groups as calls use them; null: switched off. */
     groups,
     /**

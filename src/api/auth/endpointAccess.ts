@@ -1,5 +1,6 @@
 import { engineCluster } from '../../kinds/engineCluster/kind.ts';
 import { queryLimit } from '../../kinds/queryLimit/kind.ts';
+import { queryReplay } from '../../kinds/queryReplay/kind.ts';
 import { resourceKinds } from '../../kinds/registry.ts';
 import { routingGroup } from '../../kinds/routingGroup/kind.ts';
 import { routingRule } from '../../kinds/routingRule/kind.ts';
@@ -138,6 +139,9 @@ export function endpointTable(
     [/^\/api\/heldDeletions\/confirm$/, admin(deleteCluster)],
     ...accessToLimits(/^\/api\/groups(\/:name)?$/, routingGroup.plural),
     ...accessToLimits(/^\/api\/limits(\/:namespace\/:name)?$/, queryLimit.plural),
+    // Results name users and queries of all of them.
+    [/^\/api\/replays\/:namespace\/:name\/report$/, admin({ verb: 'list', resource: queryReplay.plural })],
+    ...accessToLimits(/^\/api\/replays(\/:namespace\/:name)?$/, queryReplay.plural),
     // Names of users and what rules said: for those who may change all of it.
     [/^\/api\/audit$/, { anyOf: ['API', 'ADMIN'], resources: resourcesOfRole.ADMIN }],
     [/^\/api\/queries\/running(\/|$)/, pages(listClusters)],

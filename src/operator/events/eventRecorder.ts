@@ -4,7 +4,7 @@ import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import type { Clock } from '../../model/clock.ts';
 import { growingTo } from '../../model/growingCache.ts';
-import { API_GROUP_VERSION, type Resource } from '../../model/resource.ts';
+import { apiVersionOf, type Resource } from '../../model/resource.ts';
 import { within } from '../../model/timeLimit.ts';
 import type { Transition } from '../reconcile/controller.ts';
 import { type AppliedChange, referenceTo } from '../registry/resourceWrites.ts';
@@ -72,7 +72,7 @@ export class EventRecorder {
   }
 
   recordWarning(resource: Resource, reason: string, note: string): void {
-    const regarding = { apiVersion: API_GROUP_VERSION, ...referenceTo(resource) };
+    const regarding = { apiVersion: apiVersionOf(resource.kind), ...referenceTo(resource) };
     this.#record({ regarding, action: reason, reason, note: cutBytes(note, MAX_NOTE), type: 'Warning' });
   }
 
@@ -149,7 +149,7 @@ function transitionEvent({ resource, condition, before }: Transition): EventDraf
   const isNews = before === null ? isFirstNews : before.status !== status;
   if (!(isDrift ? reason !== 'InStep' : isNews)) return null;
   return {
-    regarding: { apiVersion: API_GROUP_VERSION, ...referenceTo(resource) },
+    regarding: { apiVersion: apiVersionOf(resource.kind), ...referenceTo(resource) },
     action: `Set${type}`,
     reason: `${type}${status === 'Unknown' ? 'Unknown' : ''}${reason === type ? '' : reason}`.slice(0, MAX_REASON),
     note: cutBytes(`${type}=${status}: ${message}`, MAX_NOTE),
@@ -184,7 +184,7 @@ function changeEvent(
   const past = verb === 'Add' ? 'Added' : `${verb}d`;
   const who = `${user} (${[roles.join(', '), recognisedBy].filter((part) => part !== '').join('; ')})`;
   return {
-    regarding: { apiVersion: isOfLease ? 'coordination.k8s.io/v1' : API_GROUP_VERSION, ...reference },
+    regarding: { apiVersion: isOfLease ? 'coordination.k8s.io/v1' : apiVersionOf(reference.kind), ...reference },
     action: verb,
     reason: `${past}ByRest`,
     note: cutBytes(`${who} ${past.toLowerCase()} ${object}: ${values.join(', ')}`, MAX_NOTE),

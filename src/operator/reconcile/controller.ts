@@ -24,6 +24,7 @@ import {
   type ResourceKey,
   type ResourceStatus,
 } from '../../model/resource.ts';
+import type { ReplayProgress } from '../../replay/replayJobs.ts';
 import { type AdmissionCounts, noCounts } from '../../routing/admissionCounts.ts';
 import type { RoutingTableHolder } from '../../routing/routingTable.ts';
 import type { Store } from '../../store/store.ts';
@@ -275,6 +276,12 @@ export class Controller {
   /** Notes that the rule of a resource failed for a request (condition `Failing`, until the rule is changed). */
   reportRuleFailure(rule: string, message: string): void {
     this.#enqueueKeys(this.#findings.noteRuleFailure(rule, message, this.#state));
+  }
+
+  /** Notes the progress of a replay. @param key as `keyText` has it */
+  reportReplay(key: string, replay: ReplayProgress): void {
+    this.#findings.note(key, { replay });
+    this.#enqueueKeys([key]);
   }
 
   /** Notes that several tenants match a query (condition `Conflicting`, until the tenant is changed). */

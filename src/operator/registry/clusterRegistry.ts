@@ -303,7 +303,12 @@ export async function clusterCredentials(
   if (outcome === undefined) return null;
   const { resource } = outcome;
   if (credentials !== undefined)
-    return await credentials.of(resource, proxyTo, tenancy.hostRejection(resource.metadata.namespace, proxyTo));
+    return await credentials.of(
+      resource,
+      'healthCheck',
+      proxyTo,
+      tenancy.hostRejection(resource.metadata.namespace, proxyTo),
+    );
   const check = resource.spec.healthCheck as { readonly credentialsSecretRef?: unknown } | undefined;
   if (check?.credentialsSecretRef === undefined) return null;
   const message = 'spec.healthCheck.credentialsSecretRef needs resources.source: kubernetes; use backendState instead';

@@ -6,7 +6,7 @@ import { isRecord } from '../../model/record.ts';
 import {
   API_FIELD_MANAGER,
   API_GROUP,
-  API_GROUP_VERSION,
+  apiVersionOf,
   gatewayClassOf,
   type Kind,
   type OwnerReference,
@@ -357,7 +357,7 @@ export function isEmptyChange(change: ResourceChange): boolean {
 /** A row of `eg_resources` as a resource. */
 export function resourceOfStored(stored: StoredResource): Resource {
   return {
-    apiVersion: API_GROUP_VERSION,
+    apiVersion: apiVersionOf(stored.kind),
     kind: stored.kind,
     metadata: {
       name: stored.name,

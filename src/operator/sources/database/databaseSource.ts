@@ -6,7 +6,7 @@ import type { KindRegistry } from '../../../kinds/resourceKind.ts';
 import type { Clock } from '../../../model/clock.ts';
 import {
   ACTIVE_ANNOTATION,
-  API_GROUP_VERSION,
+  apiVersionOf,
   type Kind,
   keyOfText,
   keyText,
@@ -106,7 +106,7 @@ export class DatabaseSource extends PolledSource {
 
   protected async createResource(fresh: NewResource): Promise<Resource> {
     const resource: Resource = {
-      apiVersion: API_GROUP_VERSION,
+      apiVersion: apiVersionOf(fresh.kind),
       kind: fresh.kind,
       metadata: {
         name: fresh.name,

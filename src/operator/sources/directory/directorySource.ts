@@ -8,7 +8,7 @@ import type { KindRegistry } from '../../../kinds/resourceKind.ts';
 import type { Clock } from '../../../model/clock.ts';
 import { GatewayError } from '../../../model/errors.ts';
 import {
-  API_GROUP_VERSION,
+  apiVersionOf,
   type Kind,
   keyOf,
   keyText,
@@ -515,7 +515,7 @@ export class DirectorySource extends PolledSource {
     const createdAt = Math.min(stamp.createdAtMs || Number.POSITIVE_INFINITY, Number(stamp.changedAtMicros / 1_000n));
     const { key, labels, annotations, spec } = manifest;
     return {
-      apiVersion: API_GROUP_VERSION,
+      apiVersion: apiVersionOf(key.kind),
       kind: key.kind,
       metadata: {
         ...{ name: key.name, namespace: key.namespace, uid: directoryUid(key), labels, annotations },

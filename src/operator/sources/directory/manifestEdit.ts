@@ -10,7 +10,7 @@ import {
   stringify,
 } from 'yaml';
 import { GatewayError } from '../../../model/errors.ts';
-import { API_GROUP_VERSION } from '../../../model/resource.ts';
+import { apiVersionOf } from '../../../model/resource.ts';
 import type { NewResource, ResourceChange } from '../source.ts';
 
 /** A field to set, or (undefined) to take out. */
@@ -55,7 +55,7 @@ export function newDocument(
     ...named,
     ...(annotations === undefined ? {} : { annotations }),
   };
-  return stringify({ apiVersion: API_GROUP_VERSION, kind, metadata, spec }, { lineWidth: 0 });
+  return stringify({ apiVersion: apiVersionOf(kind), kind, metadata, spec }, { lineWidth: 0 });
 }
 
 const quiet = { logLevel: 'silent' } as const;

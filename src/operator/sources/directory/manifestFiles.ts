@@ -10,7 +10,7 @@ import { resourceKinds } from '../../../kinds/registry.ts';
 import type { KindRegistry } from '../../../kinds/resourceKind.ts';
 import { GatewayError } from '../../../model/errors.ts';
 import { isRecord } from '../../../model/record.ts';
-import { API_GROUP, API_GROUP_VERSION, keyText, type ResourceKey } from '../../../model/resource.ts';
+import { API_GROUP, apiVersionOf, keyText, type ResourceKey } from '../../../model/resource.ts';
 
 export interface FileStamp {
   /** Inode, size and times: changes with every writing and with every exchange of the file. */
@@ -520,11 +520,11 @@ function manifestOf(
   }
   if (typeof apiVersion !== 'string') return { path: ['apiVersion'], message: 'apiVersion is missing' };
   if (apiVersion.split('/')[0] !== API_GROUP) return null;
-  if (apiVersion !== API_GROUP_VERSION) {
-    return { path: ['apiVersion'], message: `apiVersion must be ${API_GROUP_VERSION}, not ${apiVersion}` };
-  }
   if (typeof kind !== 'string' || kinds.find(kind) === null) {
     return { path: ['kind'], message: `kind must be ${kinds.names.join(' or ')}, not ${String(kind)}` };
+  }
+  if (apiVersion !== apiVersionOf(kind)) {
+    return { path: ['apiVersion'], message: `apiVersion must be ${apiVersionOf(kind)}, not ${apiVersion}` };
   }
   if (!isRecord(metadata)) return { path: ['metadata'], message: 'metadata with a name is missing' };
   const name = metadata.name;

@@ -2,7 +2,7 @@ import { ApiException, type HttpMethod, type KubeConfig, PatchStrategy, RequestC
 import { type Dispatcher, request } from 'undici';
 import { resourceKinds } from '../../../kinds/registry.ts';
 import type { KindRegistry } from '../../../kinds/resourceKind.ts';
-import { API_GROUP, API_VERSION, type Kind, type OwnerReference, type ResourceKey } from '../../../model/resource.ts';
+import { API_GROUP, type Kind, kindVersion, type OwnerReference, type ResourceKey } from '../../../model/resource.ts';
 import { withTimeLimit } from '../../../model/timeLimit.ts';
 import { userAgent } from '../../../model/version.ts';
 import { type ApiServerCalls, uncountedCalls } from './apiServerCalls.ts';
@@ -122,7 +122,7 @@ export interface KubeList {
  */
 export function kindPath(plural: string, namespace: string | null): string {
   const scope = namespace === null || namespace === '' ? [] : ['namespaces', namespace];
-  return kubePath('apis', API_GROUP, API_VERSION, ...scope, plural);
+  return kubePath('apis', API_GROUP, kindVersion(plural), ...scope, plural);
 }
 
 /** @param namespace null for all namespaces */

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { API_GROUP_VERSION, type Kind, type Resource, type ResourceStatus } from '../../../model/resource.ts';
+import { apiVersionOf, type Kind, type Resource, type ResourceStatus } from '../../../model/resource.ts';
 import type { FieldWriter, Provenance } from '../source.ts';
 import type { KubeObject, ManagedFieldsEntry } from './kubeApi.ts';
 
@@ -19,7 +19,7 @@ export function resourceOfObject(kind: Kind, object: KubeObject): KubeResource {
   const { managedFields = [] } = metadata;
   const { [lastApplied]: _, ...annotations } = metadata.annotations ?? {};
   return {
-    apiVersion: API_GROUP_VERSION,
+    apiVersion: apiVersionOf(kind),
     kind,
     metadata: {
       name: metadata.name,

@@ -5,7 +5,7 @@ import type { Clock, Random } from '../../../model/clock.ts';
 import { GatewayError } from '../../../model/errors.ts';
 import {
   API_FIELD_MANAGER,
-  API_GROUP_VERSION,
+  apiVersionOf,
   type Kind,
   keyText,
   type Resource,
@@ -148,7 +148,7 @@ export class KubernetesSource extends ResourceSource {
   protected async createResource(fresh: NewResource): Promise<Resource> {
     const { kind, namespace, name, spec, labels = {}, annotations } = fresh;
     const body = {
-      apiVersion: API_GROUP_VERSION,
+      apiVersion: apiVersionOf(kind),
       kind,
       metadata: { name, namespace, labels, ...(annotations === undefined ? {} : { annotations }) },
       spec,
@@ -175,7 +175,7 @@ export class KubernetesSource extends ResourceSource {
     const metadata = { ...identity, labels, annotations, ownerReferences: [owner] };
     try {
       if (uid === null && (await this.#fetch(resource)) !== null) throw resourceExists(resource);
-      const body = { apiVersion: API_GROUP_VERSION, kind, metadata, spec };
+      const body = { apiVersion: apiVersionOf(kind), kind, metadata, spec };
       return this.#remember(kind, await this.#api.apply(resource, body, fieldManager, uid !== null));
     } catch (error) {
       throw kubeCode(error) === 404 ? unavailable(error) : writeError(error, resource);
@@ -230,7 +230,7 @@ export class KubernetesSource extends ResourceSource {
     // The uid keeps a resource that was deleted meanwhile from being created by the apply.
     const metadata = { name: key.name, namespace: key.namespace, uid: live.metadata.uid };
     const spec = { ...Object.fromEntries(owned), ...set };
-    const body = { apiVersion: API_GROUP_VERSION, kind: key.kind, metadata, spec };
+    const body = { apiVersion: apiVersionOf(key.kind), kind: key.kind, metadata, spec };
     try {
       return await this.#api.apply(key, body, API_FIELD_MANAGER, force);
     } catch (error) {
@@ -277,7 +277,7 @@ export class KubernetesSource extends ResourceSource {
     // The version makes a write that comes late, e.g. from a leader that was paused, a conflict.
     const { name, namespace, resourceVersion } = current.metadata;
     const metadata = { name, namespace, uid, resourceVersion };
-    const body = { apiVersion: API_GROUP_VERSION, kind: key.kind, metadata, status };
+    const body = { apiVersion: apiVersionOf(key.kind), kind: key.kind, metadata, status };
     try {
       this.#remember(key.kind, await this.#api.applyStatus(key, body, STATUS_FIELD_MANAGER));
     } catch (error) {

@@ -84,7 +84,13 @@ export class ReferencedObjects {
   }
 }
 
-export const HEALTH_CREDENTIALS_LABEL = `${API_GROUP}/health-credentials`;
+/** Labels of Secrets with credentials, by the field that names them. */
+const credentialsLabels = {
+  healthCheck: `${API_GROUP}/health-credentials`,
+  replayAs: `${API_GROUP}/replay-credentials`,
+} as const;
+/** Fields of a spec that name a Secret with credentials. */
+type CredentialsField = keyof typeof credentialsLabels;
 
 /** Reason that there are no credentials, as of the condition `HealthCredentials`. */
 interface Missing {
@@ -94,10 +100,10 @@ interface Missing {
   /** The API server did not state what the Secret holds. */
   readonly isAway?: boolean;
 }
-/** User and password of a cluster's health checks, or why they are missing. Never logged. */
+/** User and password of a Secret, or why they are missing. Never logged. */
 export type HealthCredentials = { readonly ok: true; readonly username: string; readonly password: string } | Missing;
 
-/** Fields of `spec.healthCheck` about credentials. */
+/** Fields about credentials of `spec.healthCheck`, or of `spec.replayAs`. */
 interface CredentialsSpec {
   readonly credentialsSecretRef?: { readonly name: string };
   readonly credentialsHosts?: readonly string[];
@@ -109,8 +115,8 @@ const MAX_AGE_MS = 60_000;
 const MAX_CACHED = 10_000;
 
 /**
- * Reads the Secrets that `spec.healthCheck.credentialsSecretRef` names: of the resource's own namespace only, and only those
- * that are labelled for it. They go to `spec.healthCheck.credentialsHosts`, by default to Services of that namespace.
+ * Reads the Secrets that `credentialsSecretRef` of a field names: of the resource's own namespace only, and only those
+ * that are labelled for it. They go to `credentialsHosts`, by default to Services of that namespace.
  */
 export class SecretCredentials {
   readonly #api: Pick<KubeApi, 'readObject'>;
@@ -125,27 +131,33 @@ export class SecretCredentials {
   }
 
   /**
-   * The credentials of a cluster's resource; null when it names none.
+   * The credentials of a resource; null when it names none.
+   * @param field `healthCheck` of a cluster, `replayAs` of a replay
    * @param proxyTo the URL that they would be sent to
    * @param notGranted reason that Secrets of its namespace may not be sent there, or null
    */
-  async of(resource: Resource, proxyTo: string, notGranted: string | null): Promise<HealthCredentials | null> {
-    const { credentialsSecretRef, credentialsHosts } = (resource.spec.healthCheck ?? {}) as CredentialsSpec;
+  async of(
+    resource: Resource,
+    field: CredentialsField,
+    proxyTo: string,
+    notGranted: string | null,
+  ): Promise<HealthCredentials | null> {
+    const { credentialsSecretRef, credentialsHosts } = (resource.spec[field] ?? {}) as CredentialsSpec;
     if (credentialsSecretRef === undefined) return null;
     const { name } = credentialsSecretRef;
     const { namespace } = resource.metadata;
-    const rejection = hostRejection(namespace, name, credentialsHosts, proxyTo);
+    const rejection = hostRejection(resource, name, field, credentialsHosts, proxyTo);
     if (rejection !== null) return { ok: false, reason: 'HostNotAllowed', message: rejection };
     if (notGranted !== null) return { ok: false, reason: 'HostNotGranted', message: notGranted };
-    return await this.#secret(namespace, name);
+    return await this.#secret(namespace, name, credentialsLabels[field]);
   }
 
-  async #secret(namespace: string, name: string): Promise<HealthCredentials> {
-    const key = `${namespace}/${name}`;
+  async #secret(namespace: string, name: string, label: string): Promise<HealthCredentials> {
+    const key = `${label} ${namespace}/${name}`;
     const now = this.#clock.monotonic();
     const entry = this.#read.get(key);
     if (entry !== undefined && now - entry.at < MAX_AGE_MS) return await entry.result;
-    const result = this.#readSecret(namespace, name);
+    const result = this.#readSecret(namespace, name, label);
     this.#read.set(key, { at: now, result });
     const read = await result;
     if (read.ok) return read;
@@ -157,14 +169,14 @@ export class SecretCredentials {
     return before;
   }
 
-  async #readSecret(namespace: string, name: string): Promise<HealthCredentials> {
+  async #readSecret(namespace: string, name: string, label: string): Promise<HealthCredentials> {
     const failed = (reason: string, message: string, isAway = false): HealthCredentials => ({
       ...{ ok: false, reason, message: `Secret ${namespace}/${name} ${message}`, isAway },
     });
     try {
       const { labels, data } = await this.#api.readObject('Secret', namespace, name);
-      if (labels[HEALTH_CREDENTIALS_LABEL] !== 'true') {
-        return failed('SecretNotLabelled', `must be labelled ${HEALTH_CREDENTIALS_LABEL}=true to be read`);
+      if (labels[label] !== 'true') {
+        return failed('SecretNotLabelled', `must be labelled ${label}=true to be read`);
       }
       const { username, password } = data;
       if (username === undefined || password === undefined) {
@@ -187,8 +199,9 @@ function missingRole(namespace: string): string {
 
 /** Returns the reason that a Secret may not be sent to a URL, with the fix; null if it may. */
 function hostRejection(
-  namespace: string,
+  { metadata: { namespace } }: Resource,
   name: string,
+  field: CredentialsField,
   hosts: readonly string[] | undefined,
   proxyTo: string,
 ): string | null {
@@ -197,5 +210,5 @@ function hostRejection(
   const host = hostOf(proxyTo);
   const fix = `credentialsHosts: ${JSON.stringify([...(hosts ?? []), host])}`;
   const targets = hosts === undefined ? `Services of namespace ${namespace}` : hosts.join(', ');
-  return `spec.healthCheck.credentialsHosts does not name ${host}: Secret ${namespace}/${name} is sent to ${targets} only; write ${fix}`;
+  return `spec.${field}.credentialsHosts does not name ${host}: Secret ${namespace}/${name} is sent to ${targets} only; write ${fix}`;
 }
