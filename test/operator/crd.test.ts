@@ -94,6 +94,7 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     expect(names).toMatch(/^engineclusterdiscoveries +ecd +enginegateway.dev\/v1beta1 +true +EngineClusterDiscovery$/m);
     expect(names).toMatch(/^routinggroups +rtg +enginegateway.dev\/v1beta1 +true +RoutingGroup$/m);
     expect(names).toMatch(/^querylimits +ql +enginegateway.dev\/v1beta1 +true +QueryLimit$/m);
+    expect(names).toMatch(/^queryreplays +qr +enginegateway.dev\/v1alpha1 +true +QueryReplay$/m);
     expect(names).toMatch(
       /^resourcegroupconfigurations +rgc +enginegateway.dev\/v1beta1 +true +ResourceGroupConfiguration$/m,
     );
@@ -120,6 +121,7 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
       'routingrules.spec.deny.whenError',
       'routinggroups.spec.whenUnavailable',
       'querylimits.spec.rate.burst',
+      'queryreplays.spec.from.history.perDigest',
       'engineclusterdiscoveries.spec.selector.matchLabels',
       'resourcegroupconfigurations.spec.rootGroups.subGroups.hardConcurrencyLimit',
       'resourcegroupconfigurations.spec.selectors.selectorResourceEstimate.cpuTime.max',

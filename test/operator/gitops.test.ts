@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { parse } from 'yaml';
 import { resourceKinds } from '../../src/kinds/registry.ts';
+import { kindVersion } from '../../src/model/resource.ts';
 import { requireComponent } from '../support/components.ts';
 import { type ControlPlane, controlPlaneAvailable } from '../support/controlPlane.ts';
 import { clusterManifest, type KubeRig, kubeRig, startPlane } from '../support/kubeRig.ts';
@@ -229,8 +230,8 @@ describe.skipIf(!luaAvailable || !controlPlaneAvailable)('the actions of Argo CD
 test('kube-state-metrics reports the conditions of all kinds', () => {
   const file = parse(readFileSync('manifests/samples/kube-state-metrics/config.yaml', 'utf8'));
   const { resources } = file.spec as { resources: { groupVersionKind: object; metrics: object[] }[] };
-  const kinds = resourceKinds.all.map(({ kind }) => ({ group, version: 'v1beta1', kind }));
-  const byKind = (a: object, b: object) => JSON.stringify(a).localeCompare(JSON.stringify(b));
+  const kinds = resourceKinds.all.map(({ kind }) => ({ group, version: kindVersion(kind), kind }));
+  const byKind = (a: { kind: string }, b: { kind: string }) => a.kind.localeCompare(b.kind);
   expect(resources.map(({ groupVersionKind }) => groupVersionKind)).toEqual(kinds.toSorted(byKind));
   for (const { metrics } of resources) expect(metrics).toEqual(resources[0]?.metrics);
 });

@@ -19,7 +19,7 @@ const connections = new Map<string, Agent>();
 
 /** Path of an object, or of those of its kind without a name. @param namespace of objects that name none */
 function pathOf({ apiVersion, kind, metadata }: KubeObject, namespace: string): string {
-  const plural = `${kind.toLowerCase().replace(/y$/, 'ie')}s`;
+  const plural = `${kind.toLowerCase().replace(/(?<![aeiou])y$/, 'ie')}s`;
   const scope = /^(Cluster|Namespace|CustomResourceDefinition|ValidatingWebhook)/.test(kind)
     ? ''
     : `namespaces/${metadata.namespace ?? namespace}/`;

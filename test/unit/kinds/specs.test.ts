@@ -8,6 +8,10 @@ const checked = (field: string, value: string) => cluster({ healthCheck: { [fiel
 const affinity = (of: object) => ({ type: 'Affinity', affinity: of });
 const everyone = { match: { everyone: true } };
 const limit = (more: object = {}) => ({ ...everyone, per: 'User', maxRunningQueries: 10, ...more });
+const replay = (more: object = {}) => ({
+  ...{ control: 'a', candidate: 'b', from: { history: {} }, replayAs: { username: 'replay' } },
+  ...more,
+});
 const discovery = (more: object = {}, template: object = {}) => ({
   selector: { matchLabels: { app: 'trino' } },
   template: { routingGroup: 'adhoc', ...template },
@@ -161,6 +165,18 @@ const specs: Readonly<Record<string, readonly Row[]>> = {
     ],
     [limit({ match: { clients: ['a'] } }), 'spec.match.clients is not a known field'],
     [limit({ name: 'x' }), 'spec.name is not a known field'],
+  ],
+  QueryReplay: [
+    [replay(), null],
+    [replay({ window: { from: '22:00', to: '05:30' }, every: '168h', mode: 'Validate' }), null],
+    [replay({ candidate: 'a' }), 'spec.candidate must be another cluster than control'],
+    [replay({ replayAs: {} }), 'spec.replayAs must have either credentialsSecretRef or username'],
+    [replay({ replayAs: { username: 'a', password: 'b' } }), 'spec.replayAs.password'],
+    [replay({ replayAs: { username: 'a', password: '${FILE:/b}' } }), null],
+    [replay({ window: { from: '24:00', to: '05:00' } }), 'spec.window.from must be a time of a day'],
+    [replay({ every: '1m' }), 'spec.every must be a duration from 1h to 720h'],
+    [replay({ from: {} }), 'spec.from.history is required'],
+    [replay({ minCoverage: 101 }), 'spec.minCoverage must be at most 100'],
   ],
   EngineClusterDiscovery: [
     [discovery(), null],

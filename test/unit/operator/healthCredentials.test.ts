@@ -1,10 +1,7 @@
 import { ApiException } from '@kubernetes/client-node';
 import { describe, expect, test } from 'vitest';
 import type { Resource } from '../../../src/model/resource.ts';
-import {
-  HEALTH_CREDENTIALS_LABEL,
-  SecretCredentials,
-} from '../../../src/operator/sources/kubernetes/referencedObjects.ts';
+import { SecretCredentials } from '../../../src/operator/sources/kubernetes/referencedObjects.ts';
 import { Tenancy } from '../../../src/rules/tenancy.ts';
 
 type Answer =
@@ -15,7 +12,7 @@ type Answer =
   | Error;
 
 const secret = (password: string): Answer => ({
-  labels: { [HEALTH_CREDENTIALS_LABEL]: 'true' },
+  labels: { 'enginegateway.dev/health-credentials': 'true' },
   data: { username: 'u', password },
 });
 const answering = (code: number): Answer => new ApiException(code, 'x', '{}', {});
@@ -43,10 +40,10 @@ function credentials() {
       notGranted: string | null = null,
     ) => {
       const check = { credentialsSecretRef: { name: 's' }, ...(hosts === null ? {} : { credentialsHosts: hosts }) };
-      const found = await read.of(resource({ healthCheck: check }), url, notGranted);
+      const found = await read.of(resource({ healthCheck: check }), 'healthCheck', url, notGranted);
       return found?.ok === true ? found.password : found?.message;
     },
-    none: () => read.of(resource({}), 'http://a', null),
+    none: () => read.of(resource({}), 'healthCheck', 'http://a', null),
     set: (next: Answer) => {
       answer = next;
     },
@@ -92,7 +89,7 @@ test.each<[string, Answer, string]>([
   ['not labelled any more', { labels: {}, data: {} }, 'must be labelled enginegateway.dev/health-credentials=true'],
   [
     'without its keys',
-    { labels: { [HEALTH_CREDENTIALS_LABEL]: 'true' }, data: { username: 'u' } },
+    { labels: { 'enginegateway.dev/health-credentials': 'true' }, data: { username: 'u' } },
     'must have the keys username and password',
   ],
 ])('a Secret that is %s counts at once', async (_what, answer, message) => {

@@ -21,6 +21,9 @@ const etl = { path: { name: 'etl' } };
 const queue = { maxRunningQueries: 5, queue: { maxQueuedQueries: 10 } };
 const perUser = { path: { namespace: 'default', name: 'u' } };
 const match = { everyone: true };
+const replay = {
+  ...{ control: 'a', candidate: 'b', from: { history: {} }, replayAs: { username: 'replay' } },
+};
 const limit = { match, per: 'User', maxRunningQueries: 10 };
 
 /** The state at a glance, clusters with their resources, and rules with theirs. */
@@ -291,6 +294,82 @@ export const stateRows: Record<string, OperationRows> = {
         status: 409,
         field: 'version',
         first: [['PUT /api/limits/{namespace}/{name}', { ...perUser, body: limit }]],
+      },
+    ],
+  },
+  'GET /api/replays': {
+    success: [
+      {
+        why: 'lists',
+        status: 200,
+        shows: [{ namespace: 'default', name: 'u', spec: replay, progress: null }],
+        first: [['PUT /api/replays/{namespace}/{name}', { ...perUser, body: replay }]],
+      },
+    ],
+    unknown: null,
+    conflict: null,
+  },
+  'GET /api/replays/{namespace}/{name}': {
+    success: [
+      {
+        ...perUser,
+        why: 'responds',
+        status: 200,
+        shows: { name: 'u', inForce: true, message: 'there is no cluster a' },
+        first: [['PUT /api/replays/{namespace}/{name}', { ...perUser, body: replay }]],
+      },
+    ],
+    unknown: [{ why: 'an unknown name', path: { namespace: 'default', name: 'other' }, status: 404, field: 'name' }],
+    conflict: null,
+  },
+  'GET /api/replays/{namespace}/{name}/report': {
+    success: [
+      {
+        ...perUser,
+        why: 'responds',
+        status: 200,
+        shows: { replay: { name: 'u' }, digests: [] },
+        first: [['PUT /api/replays/{namespace}/{name}', { ...perUser, body: replay }]],
+      },
+    ],
+    unknown: [{ why: 'an unknown name', path: { namespace: 'default', name: 'other' }, status: 404, field: 'name' }],
+    conflict: null,
+  },
+  'PUT /api/replays/{namespace}/{name}': {
+    success: [{ ...perUser, why: 'creates', body: replay, status: 200, shows: { spec: replay, inForce: true } }],
+    unknown: null,
+    conflict: [
+      { ...perUser, why: 'not what was seen', body: { ...replay, version: 'x' }, status: 409, field: 'version' },
+    ],
+    malformed: [
+      { ...perUser, why: 'one cluster', body: { ...replay, candidate: 'a' }, status: 400, field: 'candidate' },
+      {
+        ...perUser,
+        why: 'a file',
+        body: { ...replay, replayAs: { username: 'replay', password: '${FILE:/etc/passwd}' } },
+        status: 400,
+        field: 'replayAs.password',
+      },
+    ],
+  },
+  'DELETE /api/replays/{namespace}/{name}': {
+    success: [
+      {
+        ...perUser,
+        why: 'deletes',
+        status: 200,
+        first: [['PUT /api/replays/{namespace}/{name}', { ...perUser, body: replay }]],
+      },
+    ],
+    unknown: [{ why: 'an unknown name', path: { namespace: 'default', name: 'other' }, status: 404, field: 'name' }],
+    conflict: [
+      {
+        ...perUser,
+        why: 'not what was seen',
+        query: 'version=x',
+        status: 409,
+        field: 'version',
+        first: [['PUT /api/replays/{namespace}/{name}', { ...perUser, body: replay }]],
       },
     ],
   },

@@ -1,0 +1,117 @@
+import { expect, test } from 'vitest';
+import { productNames } from '../../../src/model/names.ts';
+import type { ReplayResult } from '../../../src/replay/replayJobs.ts';
+import { digestVerdicts, junitReport, markdownReport } from '../../../src/replay/replayReport.ts';
+import { ResultFold } from '../../../src/replay/resultFold.ts';
+import { Selection } from '../../../src/replay/selection.ts';
+import type { StatementRun } from '../../../src/replay/statementRuns.ts';
+import { verdictOf } from '../../../src/replay/verdict.ts';
+import { requestAnalysis } from '../../../src/sql/analyzeRequest.ts';
+
+const figures = { queryId: 'q' };
+const done = (rows: readonly unknown[][], cpuMillis = 10, type = 'bigint'): StatementRun => {
+  const fold = new ResultFold([{ name: 'n', type }]);
+  fold.add(rows);
+  return { kind: 'done', digest: fold.digest(), cpuMillis, ...figures };
+};
+const failed = (name: string): StatementRun => ({
+  ...{ kind: 'failed', cpuMillis: 1, ...figures },
+  error: { name, message: 'no' },
+});
+const tooLarge: StatementRun = { kind: 'tooLarge', columns: [], cpuMillis: 1, ...figures };
+const lost: StatementRun = { kind: 'lost', reason: 'it hangs', cpuMillis: null, ...figures };
+
+test.each([
+  ['equal rows', done([[1], [2]]), done([[2], [1]]), null, 'Same'],
+  ['the same error', failed('SYNTAX_ERROR'), failed('SYNTAX_ERROR'), null, 'Same'],
+  ['another error', failed('SYNTAX_ERROR'), failed('TYPE_MISMATCH'), null, 'Different'],
+  ['an error on the candidate', done([[1]]), failed('SYNTAX_ERROR'), null, 'FailedOnCandidate'],
+  ['an error on the control', failed('SYNTAX_ERROR'), done([[1]]), null, 'NotComparable'],
+  ['a candidate that hangs', done([[1]]), lost, null, 'FailedOnCandidate'],
+  ['a control that hangs', lost, done([[1]]), null, 'NotComparable'],
+  ['other values', done([[1]]), done([[2]]), null, 'Different'],
+  ['other values, also of the control', done([[1]]), done([[2]]), done([[3]]), 'NonDeterministic'],
+  ['other values, but not of the control', done([[1]]), done([[2]]), done([[1]]), 'Different'],
+  [
+    'other columns, and another value of the control',
+    done([[1]]),
+    done([[2]], 10, 'integer'),
+    done([[3]]),
+    'Different',
+  ],
+  ['more CPU time', done([[1]], 1_000), done([[1]], 4_000), null, 'Slower'],
+  ['more CPU time of a short statement', done([[1]], 10), done([[1]], 900), null, 'Same'],
+  ['a large result', tooLarge, tooLarge, null, 'NotComparable'],
+] as const)('judges %s', (_name, control, candidate, again, expected) => {
+  expect(verdictOf(control, candidate, again, false, true).kind).toBe(expected);
+});
+
+test('equal errors of a query that once succeeded prove nothing', () => {
+  const error = failed('PERMISSION_DENIED');
+  expect(verdictOf(error, error, null, false, false)).toMatchObject({ kind: 'NotComparable' });
+});
+
+const result = (digest: string, verdict: ReplayResult['verdict'], reason: string): ReplayResult => ({
+  ...{ queryId: '20261127_1', digest, user: 'ann', verdict, reason },
+  ...{ standsFor: { queries: 1, cpuMillis: 1 }, controlQuery: 'c1', candidateQuery: 'd1' },
+  ...{ controlCpuMillis: 5, candidateCpuMillis: 6 },
+});
+
+test('reports the worst verdict of each shape', () => {
+  const verdicts = digestVerdicts([
+    result('aaaa', 'Same', '1 equal rows'),
+    result('aaaa', 'Different', '1 and 2 rows | <b>'),
+    result('bbbb', 'NotComparable', 'too large'),
+  ]);
+  expect(verdicts.map(({ digest, verdict, queries }) => [digest, verdict, queries])).toEqual([
+    ['aaaa', 'Different', 2],
+    ['bbbb', 'NotComparable', 1],
+  ]);
+  const head = { name: 'a/b', control: 'blue', candidate: 'green', verified: false, message: '2 of 3 queries' };
+  const junit = junitReport(head, verdicts);
+  expect(junit).toContain('<testsuite name="a/b" tests="2" failures="1" skipped="1">');
+  expect(junit).toContain('<failure type="Different" message="1 and 2 rows | &lt;b&gt;">');
+  expect(markdownReport(head, verdicts)).toContain('| aaaa | Different | 2 | 1 and 2 rows \\| <b> | 20261127_1 |');
+});
+
+const row = (text: string, more: object = {}, recorded: object = {}) => ({
+  ...{ queryId: `q-${text}`, queryText: text, isCut: false, user: 'ann', source: null, created: 0 },
+  ...{ routingGroup: 'adhoc', decision: null, ...more },
+  statement: {
+    ...{ digest: text, state: 'FINISHED', errorType: null, cpuMillis: 100 },
+    replay: JSON.stringify({ complete: 'yes', headers: { Catalog: 'tpch' } }),
+    ...recorded,
+  },
+});
+
+test('selects what can be replayed, and states for what it stands', () => {
+  const filter = {
+    ...{ routingGroups: ['adhoc'], users: null, excludeCatalogs: ['secret'], perDigest: 2, max: 3, decider: null },
+  };
+  const analyze = requestAnalysis({
+    ...{ names: productNames('Trino'), clientsUseV2Format: false, cacheBytes: 1_000, maxBodySize: 10_000 },
+  });
+  const selection = new Selection(filter, ({ text: body }) =>
+    analyze({ method: 'POST', isSubmission: true, headers: [], body }),
+  );
+  for (let count = 0; count < 4; count++) selection.add({ ...row('SELECT 1'), queryId: `a${count}` });
+  selection.add(row('SELECT 2', {}, { state: 'FAILED', errorType: 'USER_ERROR' }));
+  selection.add(row('SELECT 3'));
+  selection.add(row('SELECT 1', { routingGroup: 'etl' }));
+  selection.add(row('SELECT 1', { source: 'engine-gateway-replay' }));
+  selection.add(row('DELETE FROM t'));
+  selection.add(row('SELECT * FROM secret.s.t'));
+  selection.add(row('SELECT 1', {}, { state: 'FAILED', errorType: 'INTERNAL_ERROR' }));
+  selection.add(row('SELECT 1', { isCut: true }));
+  selection.add(row('SELECT 1', {}, { replay: JSON.stringify({ complete: 'redacted', headers: {} }) }));
+  const { queries, recorded, excluded } = selection.report();
+  expect(queries.map(({ queryId, standsFor }) => [queryId, standsFor.queries])).toEqual([
+    ['a0', 2],
+    ['a1', 2],
+    ['q-SELECT 2', 1],
+  ]);
+  expect(recorded).toEqual({ queries: 11, cpuMillis: 1_100 });
+  expect(Object.fromEntries(Object.entries(excluded).map(([why, { queries }]) => [why, queries]))).toEqual({
+    ...{ enough: 1, notRead: 1, catalog: 1, engine: 1, incomplete: 2 },
+  });
+});
