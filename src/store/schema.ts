@@ -302,6 +302,7 @@ export const lostQueriesTable = table(
     exact_digest varchar(16) not null, lost_at bigint not null, until_at bigint, of_shape int,
     primary key (digest, query_id)`,
 );
+
 /** Replays, and results of their queries (docs/database.md#replays). */
 export const replayTables: readonly TableDefinition[] = [
   table('eg_replays', ({ types }) => `id varchar(64) primary key, progress ${types.longText} not null`),
