@@ -48,6 +48,16 @@ export interface SurvivalPolicy {
   readonly retriesPerMinute: number;
 }
 
+/** The policy by which a decided read continues on another cluster; null: it ends with its cluster. */
+export function survivalOf(
+  groups: ReadonlyMap<string, GroupPolicy>,
+  { group, rule, cluster }: { readonly group: string; readonly rule: string | null; readonly cluster: string | null },
+): SurvivalPolicy | null {
+  const policy = groups.get(group)?.survival ?? null;
+  const isExcepted = cluster !== null || (rule !== null && policy?.exceptRules.includes(rule));
+  return isExcepted ? null : policy;
+}
+
 /** Declaration of a routing group by a `RoutingGroup`. */
 export interface GroupPolicy {
   readonly name: string;

@@ -19,6 +19,10 @@ export interface MortalEngine {
   warnings: readonly object[];
   /** Name of the error of failed queries. */
   errorName: string;
+  /** Accepts submissions, and ends their connections without a response. */
+  isDumb: boolean;
+  /** Columns of first responses; none by default. */
+  firstPage: MortalPage;
   /** Refuses connections from now on. */
   die(): Promise<void>;
   /** As a coordinator that was started again: it knows no query. */
@@ -37,6 +41,8 @@ export async function startMortalEngine(suffix: string, value: string): Promise<
     headers: [] as IncomingMessage['headers'][],
     cancelled: [] as string[],
     page: 'queued' as MortalPage,
+    isDumb: false,
+    firstPage: 'queued' as MortalPage,
     columns: [{ name: 'a', type: 'varchar' }] as readonly object[],
     warnings: [] as readonly object[],
     errorName: 'CLUSTER_OUT_OF_MEMORY',
@@ -91,9 +97,13 @@ export async function startMortalEngine(suffix: string, value: string): Promise<
       request.on('end', () => {
         engine.texts.push(text);
         engine.headers.push(request.headers);
+        if (engine.isDumb) {
+          request.socket.destroy();
+          return;
+        }
         const id = `20261127_000000_${String(count++).padStart(5, '0')}_${ending}`;
-        pages.set(`${id}/0`, 'queued');
-        respond(request, response, textOf(id, 0, 'queued'));
+        pages.set(`${id}/0`, engine.firstPage);
+        respond(request, response, textOf(id, 0, engine.firstPage));
       });
       return;
     }

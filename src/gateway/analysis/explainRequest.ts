@@ -6,6 +6,7 @@ import type { ProductNames } from '../../model/names.ts';
 import type { RequestUser } from '../../model/requestUser.ts';
 import { estimateIn, noEstimate } from '../../model/sizeEstimates.ts';
 import { compileCheck } from '../../model/validation.ts';
+import { survivalOf } from '../../routing/admissionPolicy.ts';
 import type { HasCapacity } from '../../routing/clusterChooser.ts';
 import { explainRouting, routingOf, type TransactionOwner } from '../../routing/explanation.ts';
 import { type GroupDecision, GroupRouter } from '../../routing/groupRouter.ts';
@@ -17,6 +18,7 @@ import { readValues } from '../../rules/decide/readValues.ts';
 import type { ReadCondition, RuleRequest, RuleSet, RuleTrace } from '../../rules/decision.ts';
 import type { RuleCompiler, TriedRule } from '../../rules/ruleCompiler.ts';
 import type { AnalyzableRequest, AnalyzeLongRequest } from '../../sql/analyzeRequest.ts';
+import { isRead } from '../../sql/analyzeSql.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
 import { queryDigests } from '../../sql/statementDigests.ts';
 import { isStatementPath } from '../../sql/statementPath.ts';
@@ -215,8 +217,10 @@ export function requestExplanation(
       ? (admission.whyItWaits?.({ decision, user: sender, headers: request.headers, body }) ?? null)
       : null;
     const message = why === null ? explanation.message : `${explanation.message}; it would wait: ${why}`;
+    const policy = mayWait && isRead(properties) ? survivalOf(current.admission.groups, decision) : null;
+    const survival = policy && { reasons: policy.reasons, to: policy.to.length === 0 ? [decision.group] : policy.to };
     const conditions = conditionsRead(current.rules, explanation.rules, request);
-    return { ...explanation, message, waitsFor: why, conditions, request: describe(request, sender) };
+    return { ...explanation, message, waitsFor: why, survival, conditions, request: describe(request, sender) };
   };
   const { names, analyzeRequest } = reader;
   /** Conditions of evaluated rules: rules with an effect first. */

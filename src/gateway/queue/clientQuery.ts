@@ -163,8 +163,15 @@ export class ClientQuery {
   }
 }
 
-export function outcomeForClient(id: string, outcome: SubmissionOutcome): StoredOutcome {
-  if (outcome.kind === 'answer') return { kind: 'answer', ...outcome.response };
+export function outcomeForClient(
+  id: string,
+  outcome: SubmissionOutcome,
+  continued: readonly string[] = [],
+): StoredOutcome {
+  if (outcome.kind === 'answer') {
+    const { headers, ...response } = outcome.response;
+    return { kind: 'answer', ...response, headers: [...headers, ...continued] };
+  }
   const rejection = outcome.kind === 'lost' ? rejections.lost(outcome.why) : outcome.refusal;
   return { kind: 'refusal', refusal: { ...rejection, queryId: id } };
 }

@@ -545,9 +545,12 @@ export class DurableQueue {
       const isMarkedResponse = outcome.kind === 'answer' && isMarked(outcome.response.body);
       const event = engineId === null ? 'fail' : isMarkedResponse ? 'accept' : 'respond';
       const error = engineId === null && stored.survival !== undefined ? firstError(stored.survival) : null;
-      const own = outcomeForClient(id, outcome);
+      const lost =
+        stored.survival?.lost.map(({ cluster, queryId }) => `${encodeURIComponent(cluster)} ${queryId}`) ?? [];
+      const continued = lost.length === 0 ? [] : [this.#parts.names.header('Continued-From'), lost.join(', ')];
+      const own = outcomeForClient(id, outcome, continued);
       await this.#end(query, event, error ?? own, engineId);
-      const target = outcome.kind === 'answer' ? nextTargetOf({ ...outcome.response, kind: 'answer' }) : null;
+      const target = outcome.kind === 'answer' ? nextTargetOf(outcome.response.body) : null;
       if (!query.isCancelled || target === null || engineId === null) return;
       const nowhere = new CapturedResponse().asResponse;
       this.#followUp(cancellationOf(stored, target, nowhere, this.#now()), engineId);

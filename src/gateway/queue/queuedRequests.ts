@@ -213,7 +213,8 @@ export class QueuedRequests {
   async cancel(proxied: ProxiedRequest, row: QueuedQueryRow | null): Promise<void> {
     if (row?.state === 'waiting' || row?.state === 'submitting') await this.#queue.dropAnywhere(row);
     else if (row?.state === 'running') await this.#options.repository.apply('cancel', row.id, row.replica);
-    const target = row === null || row.engineId === null ? null : nextTargetOf(this.#queue.outcomeOf(row));
+    const response = row === null || row.engineId === null ? null : this.#queue.outcomeOf(row);
+    const target = response?.kind === 'answer' ? nextTargetOf(response.body) : null;
     if (target === null || row?.engineId == null) this.#parts.responses.send(proxied, 204, [], '');
     else this.#followUp({ ...proxied, target, rawTarget: targetText(target) }, row.engineId);
   }

@@ -159,6 +159,18 @@ export function requestOf(stored: StoredSubmission, response: ServerResponse, st
   };
 }
 
+/** Header lines of a request with a body, for one without. */
+export function withoutBody(headers: readonly string[]): string[] {
+  const lines: string[] = [];
+  for (let index = 0; index + 1 < headers.length; index += 2) {
+    const name = headers[index] as string;
+    if (!isHeader(name, 'content-length') && !isHeader(name, 'transfer-encoding')) {
+      lines.push(name, headers[index + 1] as string);
+    }
+  }
+  return lines;
+}
+
 /** A request that cancels the query of a stored submission, with its client's credentials. */
 export function cancellationOf(
   { headers, ...stored }: StoredSubmission,
@@ -166,14 +178,8 @@ export function cancellationOf(
   response: ServerResponse,
   startedAt: number,
 ): ProxiedRequest {
-  const withoutBody: string[] = [];
-  for (let index = 0; index + 1 < headers.length; index += 2) {
-    const name = headers[index] as string;
-    if (!isHeader(name, 'content-length') && !isHeader(name, 'transfer-encoding')) {
-      withoutBody.push(name, headers[index + 1] as string);
-    }
-  }
-  const request = requestOf({ ...stored, headers: withoutBody, rawTarget: targetText(target) }, response, startedAt);
+  const changed = { headers: withoutBody(headers), rawTarget: targetText(target) };
+  const request = requestOf({ ...stored, ...changed }, response, startedAt);
   return { ...request, method: 'DELETE', kind: 'follow_up' };
 }
 
@@ -310,10 +316,9 @@ export function decodeOutcome(bytes: Buffer): StoredOutcome {
 }
 
 /** Path and query string of the `nextUri` of an engine's response, or null. */
-export function nextTargetOf(outcome: StoredOutcome | null): ProxiedRequest['target'] | null {
-  if (outcome === null || outcome.kind !== 'answer') return null;
+export function nextTargetOf(body: Buffer): ProxiedRequest['target'] | null {
   try {
-    const { nextUri } = JSON.parse(outcome.body.toString('utf8')) as { nextUri?: unknown };
+    const { nextUri } = JSON.parse(body.toString('utf8')) as { nextUri?: unknown };
     if (typeof nextUri !== 'string') return null;
     const { pathname, search } = new URL(nextUri);
     return { path: pathname, query: search === '' ? null : search.slice(1) };

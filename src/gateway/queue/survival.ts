@@ -1,10 +1,11 @@
 import { hash } from 'node:crypto';
 import { inTime } from '../../model/timeLimit.ts';
-import type { SurvivalPolicy } from '../../routing/admissionPolicy.ts';
+import { type SurvivalPolicy, survivalOf } from '../../routing/admissionPolicy.ts';
 import { routable } from '../../routing/clusterChooser.ts';
 import type { GroupDecision } from '../../routing/groupRouter.ts';
 import { refusalError } from '../../routing/refusal.ts';
 import { isQueuedId } from '../../routing/statementProtocol.ts';
+import type { FailedAttempt } from '../../routing/storedDecision.ts';
 import { isRead } from '../../sql/analyzeSql.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
 import type { QueuedQueryRow } from '../../store/store.ts';
@@ -101,18 +102,18 @@ export class Survival {
   /** The state of a submission that may run again; undefined if it may not. */
   recordOf(submission: Submission, properties: QueryProperties | null): SurvivalRecord | undefined {
     const { decision } = submission;
-    const policy = this.#policyOf(decision.group);
-    const isExcepted = decision.rule !== null && policy?.exceptRules.includes(decision.rule) !== false;
-    if (
-      policy === null ||
-      isExcepted ||
-      decision.cluster !== null ||
-      properties === null ||
-      !isStorable(submission) ||
-      !isRead(properties)
-    )
-      return undefined;
+    const policy = survivalOf(this.#parts.table.current.admission.groups, decision);
+    if (policy === null || properties === null || !isStorable(submission) || !isRead(properties)) return undefined;
     return { group: decision.group, lost: [], columns: null };
+  }
+
+  /** The decision after a cluster may have accepted a submission, and ended without a response; null: its client gets the error. */
+  decisionAfter({ decision, survival }: Submission, failed: readonly FailedAttempt[]): GroupDecision | null {
+    const policy = survival === undefined ? null : this.#policyOf(survival.group);
+    if (survival === undefined || policy === null || !policy.reasons.includes('ClusterLost')) return null;
+    if (failed.length >= policy.maxAttempts) return null;
+    const lost = failed.map(({ cluster, error }) => ({ queryId: '', cluster, reason: error }));
+    return this.#nextDecision(decision, policy.to, { ...survival, lost });
   }
 
   /**

@@ -548,6 +548,7 @@ export class FollowUpExchange extends ForwardExchange {
     try {
       const failed = failure === null ? null : { error: failure.error, end: () => this.#endAttempt() };
       if (!(await survival.retry(mark, lost, failed))) return false;
+      this.proxied.trace?.note({ 'engine_gateway.continued_as': mark.id });
       if (this.isAwaited) {
         this.discard();
         survival.poll(this.proxied, mark);

@@ -4,7 +4,7 @@ import { type GroupDecision, ofTransaction } from '../../routing/groupRouter.ts'
 import type { CountedSubmission } from '../../routing/localLoad.ts';
 import { type Refusal, toRefusal } from '../../routing/refusal.ts';
 import type { ClusterEntry } from '../../routing/routingTable.ts';
-import { isQueuedId, transactionIdOf } from '../../routing/statementProtocol.ts';
+import { isQueuedId, targetText, transactionIdOf } from '../../routing/statementProtocol.ts';
 import type { FailedAttempt, StoredChoice } from '../../routing/storedDecision.ts';
 import type { QueryProperties } from '../../sql/queryProperties.ts';
 import type { AdmissionWait } from '../admission/admission.ts';
@@ -49,12 +49,13 @@ import {
   type Target,
 } from '../proxiedRequest.ts';
 import { ClientQuery } from '../queue/clientQuery.ts';
-import { isStorable } from '../queue/storedSubmission.ts';
+import { isStorable, nextTargetOf, withoutBody } from '../queue/storedSubmission.ts';
 import { firstError } from '../queue/survival.ts';
 import { isOwnFault, isReset } from '../upstreams/upstreams.ts';
 
 /** Least size up to which submissions are buffered (docs/protocol.md#safe-retry). */
 const MIN_BUFFERED_BODY = 1_048_576;
+const CANCEL_TIMEOUT_MS = 5_000;
 
 const stopping = toRefusal(
   'stopping',
@@ -462,7 +463,10 @@ export class SubmissionExchange extends Exchange {
       this.#bound = null;
       this.#decision = this.submission.decision;
     }
-    if (!this.#mayRepeat(failure)) {
+    const isUnanswered = stage !== 'connecting' && this.#queryId === null && isReset(error);
+    const next = isUnanswered ? (this.parts.survival?.decisionAfter(this.submission, this.#attempts) ?? null) : null;
+    if (next !== null) this.#decision = next;
+    else if (!this.#mayRepeat(failure)) {
       this.parts.responses.failure(this.proxied, error, stage === 'responding');
       return;
     }
@@ -568,6 +572,7 @@ export class SubmissionExchange extends Exchange {
     const page = (await parts.survival?.accept(this.proxied, submission, queryId, reply)) ?? null;
     const error = submission.survival === undefined ? null : firstError(submission.survival);
     if (page === 'different') {
+      this.#cancel(reply);
       this.discard();
       if (error !== null)
         this.reject(toRefusal('owner_gone', `Query ${queryId} has other columns than the attempt before it.`));
@@ -575,6 +580,14 @@ export class SubmissionExchange extends Exchange {
     }
     if (page !== null) this.replaceBody(reply, page);
     return true;
+  }
+
+  /** Cancels the query of a response that its client does not get. */
+  #cancel({ chunks }: BufferedResponse): void {
+    const target = nextTargetOf(Buffer.concat(chunks));
+    if (target === null) return;
+    const headers = withoutBody(this.#outgoing.headers as readonly string[]);
+    void this.upstream?.ask('DELETE', targetText(target), headers, CANCEL_TIMEOUT_MS).catch(() => undefined);
   }
 
   protected override respondingCluster(): RespondingCluster {
@@ -600,6 +613,7 @@ export class SubmissionExchange extends Exchange {
       'engine_gateway.query_digest': recorder.digestsOf(proxied, this.submission).shape,
       ...(rule === null ? {} : { 'engine_gateway.rule': rule }),
       ...(this.#queryId === null ? {} : { 'engine_gateway.query_id': this.#queryId }),
+      ...(this.#attempts === null ? {} : { 'engine_gateway.attempts': this.#attempts.length + 1 }),
     });
     metrics.noteEnd(proxied, status, this.status, this.status === 0 ? null : (this.#target?.cluster.name ?? null));
     if (this.status >= 400) this.#queryId = recorder.recordFailed(this.status, proxied, this.submission, route);

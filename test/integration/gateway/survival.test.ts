@@ -115,7 +115,15 @@ describe('a read of a group with survival', () => {
     expect(JSON.stringify(await store.database.knex('eg_queued_queries'))).not.toMatch(/secret-token|c\.s\.t/);
     const second = await follow(at(first.nextUri, gateways[1]!));
     await loseA(gateways);
-    const { rows, page, warnings } = await finish(second, gateways.toReversed());
+    let uri = at(second.nextUri, gateways[1]!);
+    let continued = await fetch(uri);
+    while (continued.headers.get('x-engine-continued-from') === null) {
+      // A page of the queue, or 503: the next attempt is not sent yet.
+      if (continued.status === 200) uri = at(((await continued.json()) as QueryResults).nextUri, gateways[1]!);
+      continued = await fetch(uri);
+    }
+    expect(continued.headers.get('x-engine-continued-from')).toBe(`a ${first.id}`);
+    const { rows, page, warnings } = await finish((await continued.json()) as QueryResults, gateways.toReversed());
     expect(rows).toEqual([['of b']]);
     expect(page.error).toBeUndefined();
     expect(page.id).toMatch(/_bbbbb$/);
@@ -202,6 +210,35 @@ describe('a read of a group with survival', () => {
     expect(rows).toEqual([]);
     expect(page.error?.message).toContain(`${first.id} was lost with its cluster "a"`);
     await expect.poll(() => engines[1].cancelled).toHaveLength(1);
+  });
+
+  test('gets the first error if the first response has other columns, and that query is cancelled', async () => {
+    const gateways = await replicasWith(1);
+    engines[0].page = 'columns';
+    engines[1].columns = [{ name: 'a', type: 'bigint' }];
+    engines[1].firstPage = 'columns';
+    const first = await submit(gateways[0]!.url, 'SELECT 1');
+    const second = await follow(first.nextUri ?? '');
+    await loseA(gateways);
+    const { page } = await finish(second, gateways);
+    expect(page.error?.message).toContain(`${first.id} was lost with its cluster "a"`);
+    await expect.poll(() => engines[1].cancelled).toHaveLength(1);
+  });
+
+  test('continues if its cluster ends the connection of the submission, in another group as well', async () => {
+    const gateways = await replicasWith(1, { to: ['spare'] }, { settings: { retrySubmissions: 'untilSent' } });
+    const [a, b] = [clusterAt('a', engines[0].url), { ...clusterAt('b', engines[1].url), routingGroup: 'spare' }];
+    gateways[0]!.table.setInputs({ clusters: [a, b] });
+    gateways[0]!.setHealthy('b');
+    engines[0].isDumb = true;
+    engines[1].page = 'rows';
+    const first = await submit(gateways[0]!.url, 'SELECT 1');
+    expect((await finish(first, gateways)).rows).toEqual([['of b']]);
+    await expect(submit(gateways[0]!.url, 'INSERT INTO c.s.t SELECT 1')).rejects.toThrow('502');
+    expect(engines.map(({ texts }) => texts.length)).toEqual([2, 1]);
+    engines[1].isDumb = true;
+    await expect(submit(gateways[0]!.url, 'SELECT 2')).rejects.toThrow('502');
+    expect(engines.map(({ texts }) => texts.length)).toEqual([3, 2]);
   });
 
   test('ends with both attempts when its client cancels it', async () => {

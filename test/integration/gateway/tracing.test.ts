@@ -115,6 +115,7 @@ test("a submission goes on in its client's trace, step by step, to the cluster",
     'engine_gateway.decided_by': 'default',
     'engine_gateway.query_digest': 'f8ae09aedd50f21d',
     'engine_gateway.query_id': first.id,
+    'engine_gateway.attempts': 2,
   });
   const steps = ours.filter((span) => span !== root);
   expect(steps.every((span) => span.parentSpanId === root.spanId)).toBe(true);

@@ -40,6 +40,9 @@ test.skipIf(!postgresql.available())(
     const gateway = await world.startReady(settings);
     const declared = await call(gateway, 'GET', '/api/groups/adhoc');
     expect(declared.json).toMatchObject({ spec: { survival: { to: ['spare'] } } });
+    const explained = async (body: string) => (await call(gateway, 'POST', '/api/explain', { body })).json.survival;
+    expect(await explained('SELECT a FROM c.s.t')).toEqual({ reasons: ['ClusterLost'], to: ['spare'] });
+    expect(await explained('DELETE FROM c.s.t')).toBeNull();
     const first = await submit(gateway.url, 'SELECT a FROM c.s.t');
     engines[1].page = 'rows';
     engines[0].forget('ccccc');
