@@ -54,9 +54,14 @@ describe.skipIf(!canBrowse)('Query History', () => {
     const filters = page.getByRole('search');
     return filters.getByRole('textbox', { name }).or(filters.getByRole('combobox', { name }));
   };
+  const unfold = async ({ page }: Window) => {
+    const all = page.getByRole('button', { name: 'All filters' });
+    if ((await all.count()) > 0) await all.click();
+  };
   const open = async (search = '') => {
     const window = await openWindow(`${rig.pages}/history${search}`);
     await table(window).waitFor();
+    await unfold(window);
     return window;
   };
   /** Waits until the history's rows are as many. */
@@ -84,7 +89,7 @@ describe.skipIf(!canBrowse)('Query History', () => {
   });
 
   test('Back leads to the row that was left, as far down the page', async () => {
-    await using window = await open();
+    await using window = await openWindow(`${rig.pages}/history`);
     const { page } = window;
     await count(window, '31 queries');
     const link = table(window)
@@ -142,10 +147,32 @@ describe.skipIf(!canBrowse)('Query History', () => {
       await count(window, total);
       await page.reload();
       await count(window, total);
+      await unfold(window);
       expect(await filter(window, name).inputValue()).toBe(value);
       await page.getByRole('button', { name: 'Clear' }).click();
     }
     expect(window.defects).toEqual([]);
+  });
+
+  test('rare filters are folded until asked for; values and ranges are one click away', async () => {
+    await using window = await openWindow(`${rig.pages}/history`, { width: 420 });
+    const { page } = window;
+    await count(window, '31 queries');
+    expect(await page.getByRole('search').getByRole('textbox').count()).toBe(1);
+    const top = await table(window).getByRole('row').nth(1).boundingBox();
+    expect(top?.y).toBeLessThan(900);
+    await page.getByRole('button', { name: '15 min', exact: true }).click();
+    await page.waitForURL(/history\?from=\d{13}$/);
+    expect(await filter(window, 'From').inputValue()).toMatch(/^\d{4}-\d\d-\d\dT/);
+    await page.goBack();
+    await table(window).getByRole('link', { name: 'airflow', exact: true }).click();
+    await page.waitForURL(/history\?source=airflow$/);
+    await count(window, '1 query');
+    await table(window).getByRole('link', { name: 'katherine', exact: true }).click();
+    await page.waitForURL(/history\?user=katherine$/);
+    await expectSound(window);
+    await table(window).getByRole('link', { name: 'etl', exact: true }).click();
+    await page.getByRole('heading', { level: 1, name: 'Routing group etl' }).waitFor();
   });
 
   test('filters by query id and by time, in the time zone that was chosen', async () => {

@@ -245,6 +245,8 @@ export interface FilterField<Name extends string = string> {
   readonly suggestions?: readonly string[];
   /** Value that cannot be changed. */
   readonly fixed?: string;
+  /** Hidden until all filters are asked for, or it has a value. */
+  readonly isFolded?: true;
   /** The field with the lower bound, and the message for a value below it. */
   readonly above?: readonly [name: Name, message: string];
 }
@@ -282,6 +284,10 @@ export function FilterForm<Name extends string>({ fields, filters, onChange }: F
   const applied = Object.fromEntries(fields.map((field) => [field.name, textOf(field)])) as Filters<Name>;
   const [texts, setTexts] = useState(applied);
   const [errors, setErrors] = useState<Partial<Filters<Name>>>({});
+  const [isUnfolded, setUnfolded] = useState(false);
+  const folded = fields.filter(({ isFolded }) => isFolded);
+  const isOpen = isUnfolded || folded.some(({ name }) => texts[name] !== '');
+  if (isOpen !== isUnfolded) setUnfolded(isOpen);
   // Filters may change through the address, as by Back.
   const key = JSON.stringify(applied);
   const [shown, setShown] = useState(key);
@@ -321,24 +327,34 @@ export function FilterForm<Name extends string>({ fields, filters, onChange }: F
   return (
     <Paper withBorder p="sm" component="search">
       <form onSubmit={submit} aria-label="Filters">
-        <div className={classes.filters}>
-          {fields.map(({ name, label, kind, placeholder, choices, suggestions, fixed }) => {
-            const set = (text: string) => setTexts((now) => ({ ...now, [name]: text }));
-            const onInput = (event: ChangeEvent<HTMLInputElement | HTMLSelectElement>) =>
-              set(event.currentTarget.value);
-            const common = { label, placeholder, size: 'xs', value: texts[name], error: errors[name] } as const;
-            if (fixed !== undefined) return <TextInput key={name} {...common} value={fixed} readOnly />;
-            if (suggestions !== undefined)
-              return <Autocomplete key={name} {...common} data={[...suggestions]} onChange={set} />;
-            if (choices !== undefined)
-              return <NativeSelect key={name} {...common} data={withChosen(choices, texts[name])} onChange={onInput} />;
-            if (kind === 'seconds') return <TextInput key={name} {...common} inputMode="decimal" onChange={onInput} />;
-            if (kind === undefined) return <TextInput key={name} {...common} onChange={onInput} />;
-            const zoned = { label: `${label} (${timeZone})`, type: 'datetime-local' };
-            return <TextInput key={name} {...common} {...zoned} onChange={onInput} />;
-          })}
+        <div className={classes.filters} data-folded={folded.length > 0 && !isOpen}>
+          {(isOpen ? fields : fields.filter(({ isFolded }) => !isFolded)).map(
+            ({ name, label, kind, placeholder, choices, suggestions, fixed }) => {
+              const set = (text: string) => setTexts((now) => ({ ...now, [name]: text }));
+              const onInput = (event: ChangeEvent<HTMLInputElement | HTMLSelectElement>) =>
+                set(event.currentTarget.value);
+              const common = { label, placeholder, size: 'xs', value: texts[name], error: errors[name] } as const;
+              if (fixed !== undefined) return <TextInput key={name} {...common} value={fixed} readOnly />;
+              if (suggestions !== undefined)
+                return <Autocomplete key={name} {...common} data={[...suggestions]} onChange={set} />;
+              if (choices !== undefined)
+                return (
+                  <NativeSelect key={name} {...common} data={withChosen(choices, texts[name])} onChange={onInput} />
+                );
+              if (kind === 'seconds')
+                return <TextInput key={name} {...common} inputMode="decimal" onChange={onInput} />;
+              if (kind === undefined) return <TextInput key={name} {...common} onChange={onInput} />;
+              const zoned = { label: `${label} (${timeZone})`, type: 'datetime-local' };
+              return <TextInput key={name} {...common} {...zoned} onChange={onInput} />;
+            },
+          )}
         </div>
         <Group justify="flex-end" mt="sm" gap="xs">
+          {folded.length > 0 && !isOpen && (
+            <Button size="xs" variant="subtle" onClick={() => setUnfolded(true)}>
+              All filters
+            </Button>
+          )}
           <Button size="xs" variant="default" onClick={clear}>
             Clear
           </Button>

@@ -1,7 +1,7 @@
 import { ActionIcon, Anchor, Button, Group, Pagination, Text, Tooltip } from '@mantine/core';
 import { IconDownload, IconExternalLink, IconRefresh } from '@tabler/icons-react';
 import { keepPreviousData, useIsFetching, useQuery, useQueryClient } from '@tanstack/react-query';
-import { memo, useEffect, useMemo } from 'react';
+import { memo, type ReactNode, useEffect, useMemo } from 'react';
 import { Link, useSearchParams } from 'react-router';
 import { call, SLOW_MS } from '../../client/call.ts';
 import { useClusters, useEarlier } from '../../client/resources.ts';
@@ -11,7 +11,7 @@ import { CopyText, formatElapsed, To } from '../../components/elements.tsx';
 import { OutcomeBadge } from '../../components/facts.tsx';
 import { FilterForm } from '../../components/forms.tsx';
 import { EarlierPages, EmptyState, Framed, PageFrame, RequestState } from '../../components/frame.tsx';
-import { DigestName, QueryId, queryAddress } from '../../components/names.tsx';
+import { ClusterName, DigestName, GroupName, QueryId, queryAddress } from '../../components/names.tsx';
 import { Time } from '../../components/time.tsx';
 import { useSession } from '../../session/session.ts';
 import {
@@ -80,6 +80,21 @@ export default function HistoryPage() {
         filters={filters}
         onChange={(next) => show({ ...next, errorName: next.errorName.toUpperCase() })}
       />
+      <Group gap="xs">
+        <Text size="sm">Submitted in the last</Text>
+        {quickRanges.map(({ label, ms }) => (
+          <Button
+            key={label}
+            size="compact-sm"
+            variant="default"
+            onClick={() =>
+              show({ ...filters, from: String(Math.floor((Date.now() - ms) / MINUTE_MS) * MINUTE_MS), to: '' })
+            }
+          >
+            {label}
+          </Button>
+        ))}
+      </Group>
       {isListed(filters) ? (
         <Listed filters={filters} clusters={backends} />
       ) : (
@@ -90,6 +105,14 @@ export default function HistoryPage() {
 }
 
 const none: readonly ClusterState[] = [];
+const MINUTE_MS = 60_000;
+
+const quickRanges = [
+  { label: '15 min', ms: 15 * MINUTE_MS },
+  { label: 'hour', ms: 60 * MINUTE_MS },
+  { label: '24 h', ms: 1440 * MINUTE_MS },
+  { label: '7 days', ms: 10_080 * MINUTE_MS },
+] as const;
 
 /** Actions: save all pages, and refetch. */
 function Actions({ filters }: { readonly filters: Filters }) {
@@ -272,7 +295,18 @@ const HistoryTable = memo(({ rows, filtered, queryId }: HistoryTableProps) => {
   return <DataTable label="Queries" columns={columns} rows={rows} rowId={(row) => row.queryId} empty={empty} />;
 });
 
-const named = (text: string | null) => <span className={classes.name}>{text || '–'}</span>;
+const named = (text: ReactNode) => <span className={classes.name}>{text || '–'}</span>;
+
+interface FilteredProps {
+  readonly by: 'user' | 'source';
+  readonly value: string | null;
+}
+
+/** A value with a link to the queries that have it. */
+function Filtered({ by, value }: FilteredProps) {
+  if (value === null || value === '') return '–';
+  return <To address={`/history?${new URLSearchParams({ [by]: value })}`}>{value}</To>;
+}
 
 /** Sorting a single page would mislead. */
 const columns: readonly Column<HistoryEntry>[] = [
@@ -303,13 +337,19 @@ const columns: readonly Column<HistoryEntry>[] = [
     ),
   },
   { id: 'Outcome', header: 'Outcome', cell: ({ outcome }) => <Outcome outcome={outcome} /> },
-  { id: 'Backend', header: 'Backend', cell: ({ cluster }) => named(cluster) },
+  {
+    ...{ id: 'Backend', header: 'Backend' },
+    cell: ({ cluster, isCluster }) => named(isCluster ? <ClusterName name={cluster} /> : cluster),
+  },
   {
     ...{ id: 'Routing group', header: 'Routing group' },
-    cell: ({ routingGroup, bypassed }) => routingGroup ?? (bypassed ? 'not through the gateway' : '–'),
+    cell: ({ routingGroup, bypassed }) => {
+      if (routingGroup !== null) return <GroupName name={routingGroup} />;
+      return bypassed ? 'not through the gateway' : '–';
+    },
   },
-  { id: 'User', header: 'User', cell: ({ user }) => named(user) },
-  { id: 'Source', header: 'Source', cell: ({ source }) => named(source) },
+  { id: 'User', header: 'User', cell: ({ user }) => named(<Filtered by="user" value={user} />) },
+  { id: 'Source', header: 'Source', cell: ({ source }) => named(<Filtered by="source" value={source} />) },
   {
     ...{ id: 'SQL', header: 'SQL' },
     cell: ({ queryId, queryText, digest }) => (
@@ -347,6 +387,8 @@ interface HistoryEntry {
   readonly routingGroup: string | null;
   /** Names of its cluster; empty if no cluster received it. */
   readonly cluster: string;
+  /** True if `cluster` is the name of a cluster that exists. */
+  readonly isCluster: boolean;
   /** Link to the engine's page of it, or null. */
   readonly enginePage: string | null;
   readonly at: number;
@@ -360,9 +402,10 @@ interface HistoryEntry {
 function entryOfRow(row: SearchRow, clusters: readonly NamedUrl[]): HistoryEntry {
   const { queryId, queryText, user = null, source = null, routingGroup = null, captureTime } = row;
   const { state, errorName = null, elapsedMillis = null, digest = null } = row;
+  const cluster = clusterText(row, clusters);
   return {
     ...{ queryId, queryText, user, source, routingGroup, bypassed: false, digest, at: captureTime },
-    cluster: clusterText(row, clusters),
+    ...{ cluster, isCluster: clusters.some(({ name }) => name === cluster) },
     enginePage: engineLink(row),
     outcome: state === undefined ? null : { state, errorName, elapsedMillis },
   };
@@ -385,7 +428,7 @@ function entryOfListed(query: ListedQuery, clusters: readonly NamedUrl[]): Histo
       outcome,
       at: Date.parse(created),
     },
-    cluster: cluster ?? '',
+    ...{ cluster: cluster ?? '', isCluster: present !== undefined },
     enginePage: engine === null ? null : engineLink({ queryId, backendUrl: engine }),
   };
 }

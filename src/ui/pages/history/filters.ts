@@ -24,25 +24,26 @@ const errorTypes = [
 
 /** Filters of the history. */
 export const historyFilters = [
-  { name: 'cluster', label: 'Backend' },
   { name: 'user', label: 'User' },
-  { name: 'userGroup', label: 'Member of' },
-  { name: 'source', label: 'Source' },
-  { name: 'routingGroup', label: 'Routing group' },
-  { name: 'queryId', label: 'Query id' },
-  { name: 'text', label: 'Text of the query' },
   { name: 'state', label: 'Outcome', choices: outcomes },
-  { name: 'errorName', label: 'Error name, whole', placeholder: 'SYNTAX_ERROR' },
-  { name: 'errorType', label: 'Error type', choices: errorTypes },
-  { name: 'minElapsedMillis', label: 'Ran at least (s)', kind: 'seconds' },
+  { name: 'text', label: 'Text of the query' },
+  { name: 'cluster', label: 'Backend' },
+  { name: 'source', label: 'Source' },
+  { name: 'queryId', label: 'Query id' },
+  { name: 'routingGroup', label: 'Routing group', isFolded: true },
+  { name: 'userGroup', label: 'Member of', isFolded: true },
+  { name: 'errorName', label: 'Error name, whole', placeholder: 'SYNTAX_ERROR', isFolded: true },
+  { name: 'errorType', label: 'Error type', choices: errorTypes, isFolded: true },
+  { name: 'minElapsedMillis', label: 'Ran at least (s)', kind: 'seconds', isFolded: true },
   {
     name: 'maxElapsedMillis',
     label: 'Ran at most (s)',
     kind: 'seconds',
+    isFolded: true,
     above: ['minElapsedMillis', 'Must not be below "Ran at least".'],
   },
-  { name: 'from', label: 'From', kind: 'time' },
-  { name: 'to', label: 'To', kind: 'time', above: ['from', 'Must be later than "From".'] },
+  { name: 'from', label: 'From', kind: 'time', isFolded: true },
+  { name: 'to', label: 'To', kind: 'time', above: ['from', 'Must be later than "From".'], isFolded: true },
 ] as const satisfies readonly FilterField[];
 
 type FilterName = (typeof historyFilters)[number]['name'];
