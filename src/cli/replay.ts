@@ -14,8 +14,7 @@ const DEFAULT_TIMEOUT = '4h';
 /** `replay`: has a gateway replay recorded queries on two clusters, and waits for the verdicts. */
 export const replayCommand = command({
   name: 'replay',
-  description:
-    'have a gateway replay recorded queries on two clusters (docs/replay.md), wait, and print the verdicts; exit code 1 if the candidate is not verified',
+  description: 'replay recorded queries on two clusters',
   options: [
     ['-f, --file <file>', 'manifest of a QueryReplay'],
     ['--plan', 'select queries and print their expected cost; send nothing'],

@@ -78,21 +78,7 @@ const MAX_CHARACTERS = 32 * 1024 * 1024;
  */
 export async function selectQueries(job: SelectionJob, logger: Logger): Promise<SelectionReport> {
   const { database, range, filter, settings, bounds } = job;
-  const names = productNames(settings.productName);
-  const { clientsUseV2Format, maxAnalyzed: maxBodySize } = settings;
-  const analyze = requestAnalysis({ names, clientsUseV2Format, cacheBytes: DEFAULT_CACHE_BYTES, maxBodySize });
-  const selection = new Selection(filter, ({ text, headers, prepared }) => {
-    const { Catalog, Schema } = headers;
-    const suffixes = {
-      Catalog,
-      Schema,
-      'Prepared-Statement': prepared === null ? undefined : preparedHeader(prepared),
-    };
-    const lines = Object.entries(suffixes).flatMap(([suffix, value]) =>
-      value === undefined ? [] : [names.headerKey(suffix), value],
-    );
-    return analyze({ method: 'POST', isSubmission: true, headers: lines, body: text });
-  });
+  const selection = new Selection(filter, statementAnalysis(settings));
   const until = performance.now() + bounds.time;
   let read = 0;
   return await readHistory({ ...database, logger }, { ...range, withStatements: true }, async (pages) => {
@@ -103,6 +89,25 @@ export async function selectQueries(job: SelectionJob, logger: Logger): Promise<
     }
     return selection.report();
   });
+}
+
+/** Returns the analysis of statements as the parser reads them. */
+export function statementAnalysis({ productName, clientsUseV2Format, maxAnalyzed }: SelectionJob['settings']) {
+  const names = productNames(productName);
+  const analyze = requestAnalysis({
+    ...{ names, clientsUseV2Format, cacheBytes: DEFAULT_CACHE_BYTES, maxBodySize: maxAnalyzed },
+  });
+  return ({ text, headers: { Catalog, Schema }, prepared }: RunStatement): QueryProperties => {
+    const suffixes = {
+      Catalog,
+      Schema,
+      'Prepared-Statement': prepared === null ? undefined : preparedHeader(prepared),
+    };
+    const lines = Object.entries(suffixes).flatMap(([suffix, value]) =>
+      value === undefined ? [] : [names.headerKey(suffix), value],
+    );
+    return analyze({ method: 'POST', isSubmission: true, headers: lines, body: text });
+  };
 }
 
 /** Chooses queries of the history, newest first, and counts what they stand for. */

@@ -150,17 +150,17 @@ async function compilePrograms({ java, jdbc }: Pick<Distribution, 'java' | 'jdbc
   return file;
 }
 
-/** The server's `lib`, and the plugins that suites need. */
-async function installServer(): Promise<string> {
-  const folder = join(cache, `trino-server-${TRINO_VERSION}+blackhole+hive+iceberg+http-event-listener`);
+/** Installs the server's `lib`, and the plugins that suites need. @returns its folder */
+export async function installServer(version = TRINO_VERSION): Promise<string> {
+  const folder = join(cache, `trino-server-${version}+blackhole+hive+iceberg+http-event-listener`);
   if (plugins.every((plugin) => existsSync(join(folder, 'plugin', plugin)))) return folder;
   await rm(folder, { recursive: true, force: true });
   const work = await makeWorkFolder('trino-server');
-  await fetchArtifact(`io.trino:trino-server:${TRINO_VERSION}:tar.gz`, work);
-  const archive = join(work, `trino-server-${TRINO_VERSION}.tar.gz`);
+  await fetchArtifact(`io.trino:trino-server:${version}:tar.gz`, work);
+  const archive = join(work, `trino-server-${version}.tar.gz`);
   // All of it first: jars of the plugins are hard links to each other.
   await run('tar', ['-xzf', archive, '-C', work]);
-  const unpacked = join(work, `trino-server-${TRINO_VERSION}`);
+  const unpacked = join(work, `trino-server-${version}`);
   for (const name of await readdir(unpacked)) {
     if (name !== 'lib' && name !== 'plugin') await rm(join(unpacked, name), { recursive: true });
   }

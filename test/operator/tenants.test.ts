@@ -1,9 +1,11 @@
 import { KubeConfig } from '@kubernetes/client-node';
+import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { requestExplanation } from '../../src/gateway/analysis/explainRequest.ts';
 import { productNames } from '../../src/model/names.ts';
 import { clusterInventory } from '../../src/operator/registry/clusterRegistry.ts';
 import { RoutingRules } from '../../src/operator/registry/routingRules.ts';
+import { selectQueries } from '../../src/replay/selection.ts';
 import { requestAnalysis } from '../../src/sql/analyzeRequest.ts';
 import { accessSettings } from '../support/access.ts';
 import { type ApiServer, startApiOver } from '../support/apiServer.ts';
@@ -53,6 +55,10 @@ describe.skipIf(!controlPlaneAvailable)('two teams on a real API server', () => 
     manifest('ResourceGroupConfiguration', 'groups', {
       ...{ environment: 'test', rootGroups: [rootGroup], selectors: [{ group: 'north' }] },
       ...spec,
+    });
+  const replayOf = (control: string, candidate: string) =>
+    manifest('QueryReplay', 'upgrade', {
+      ...{ control, candidate, from: { history: {} }, replayAs: { username: 'replay' } },
     });
   const check = { credentialsSecretRef: { name: 'ops' } };
   const discovery = (namespace: string) =>
@@ -172,6 +178,12 @@ describe.skipIf(!controlPlaneAvailable)('two teams on a real API server', () => 
       ruleManifest('north-final', { stage: 'Final', ...denial('x') }),
       ...(['StageNotGranted', 'stage: First'] as const),
     ],
+    [
+      'a replay on a cluster of south',
+      'qr/upgrade',
+      replayOf('north-1', 'south-1'),
+      ...(['RoutingGroupNotGranted', 'the routing group south'] as const),
+    ],
     ['groups of prod', 'rgc/groups', groupsOf({ environment: 'prod' }), 'EnvironmentNotGranted', 'environment prod'],
     [
       'root groups of south',
@@ -230,6 +242,38 @@ describe.skipIf(!controlPlaneAvailable)('two teams on a real API server', () => 
     const [{ match } = { match: null }] = operator.table.current.admission.limits;
     expect(['north-a', 'south-a'].map((user) => match?.isDecided?.(user, [], ''))).toEqual([true, false]);
     await rig.kubectl(['-n', 'north', 'delete', 'rr,ql', '--all']);
+  });
+
+  test("a team's replay has queries that the tenant decides, and no others", async () => {
+    const { store, replays } = operator;
+    const columns = { digest: 'd', exactDigest: 'd', tool: null, model: null, dashboard: null, shapeText: null };
+    const statement = { columns: { ...columns, replay: JSON.stringify({ complete: 'yes', headers: {} }) } };
+    const records = ['north-a', 'south-a', 'north', 'anybody', 'xnorth-a'].map((user) =>
+      queryRecord(`replayed-${user}`, { user, queryText: `SELECT '${user}'`, created: 1_700_000_000_000, statement }),
+    );
+    await store.history.insert(records);
+    await store.outcomes.put(records.map(({ queryId, user }) => queryOutcome(queryId, { user })));
+    const select = async (namespace: string) => {
+      const plan = replays.plans().find((each) => each.namespace === namespace);
+      if (plan === undefined) throw new Error(`no replay of ${namespace}`);
+      const { queries } = await selectQueries(
+        {
+          ...{ database: { jdbcUrl: rig.jdbcUrl, user: undefined, password: undefined }, filter: plan.filter },
+          ...{ range: { from: 1_700_000_000_000, to: 1_700_000_000_001 }, bounds: { queries: 100, time: 30_000 } },
+          settings: { productName: 'Engine', maxAnalyzed: 1_000, clientsUseV2Format: false },
+        },
+        pino({ level: 'silent' }),
+      );
+      return queries.map(({ statement: { text } }) => text);
+    };
+    await attack('north', replayOf('north-1', 'north-4'));
+    await rig.kubectl(['apply', '-f', '-'], replayOf('adhoc-1', 'adhoc-2'));
+    await until(() => expect(replays.plans()).toHaveLength(2));
+    expect(await select('north')).toEqual(["SELECT 'north-a'"]);
+    expect(await select(rig.namespace)).toHaveLength(3);
+    await expect(attack('south', replayOf('south-1', 'south-2'))).rejects.toThrow(/forbidden/);
+    await rig.kubectl(['-n', 'north', 'delete', 'qr', 'upgrade']);
+    await rig.kubectl(['delete', 'qr', 'upgrade']);
   });
 
   test('Services of another team become no clusters, and a Secret goes to no host of others', async () => {

@@ -1,12 +1,9 @@
 import { expect, test } from 'vitest';
-import { productNames } from '../../../src/model/names.ts';
 import type { ReplayResult } from '../../../src/replay/replayJobs.ts';
 import { digestVerdicts, junitReport, markdownReport } from '../../../src/replay/replayReport.ts';
 import { ResultFold } from '../../../src/replay/resultFold.ts';
-import { Selection } from '../../../src/replay/selection.ts';
 import type { StatementRun } from '../../../src/replay/statementRuns.ts';
 import { verdictOf } from '../../../src/replay/verdict.ts';
-import { requestAnalysis } from '../../../src/sql/analyzeRequest.ts';
 
 const figures = { queryId: 'q' };
 const done = (rows: readonly unknown[][], cpuMillis = 10, type = 'bigint'): StatementRun => {
@@ -72,46 +69,4 @@ test('reports the worst verdict of each shape', () => {
   expect(junit).toContain('<testsuite name="a/b" tests="2" failures="1" skipped="1">');
   expect(junit).toContain('<failure type="Different" message="1 and 2 rows | &lt;b&gt;">');
   expect(markdownReport(head, verdicts)).toContain('| aaaa | Different | 2 | 1 and 2 rows \\| <b> | 20261127_1 |');
-});
-
-const row = (text: string, more: object = {}, recorded: object = {}) => ({
-  ...{ queryId: `q-${text}`, queryText: text, isCut: false, user: 'ann', source: null, created: 0 },
-  ...{ routingGroup: 'adhoc', decision: null, ...more },
-  statement: {
-    ...{ digest: text, state: 'FINISHED', errorType: null, cpuMillis: 100 },
-    replay: JSON.stringify({ complete: 'yes', headers: { Catalog: 'tpch' } }),
-    ...recorded,
-  },
-});
-
-test('selects what can be replayed, and states for what it stands', () => {
-  const filter = {
-    ...{ routingGroups: ['adhoc'], users: null, excludeCatalogs: ['secret'], perDigest: 2, max: 3, decider: null },
-  };
-  const analyze = requestAnalysis({
-    ...{ names: productNames('Trino'), clientsUseV2Format: false, cacheBytes: 1_000, maxBodySize: 10_000 },
-  });
-  const selection = new Selection(filter, ({ text: body }) =>
-    analyze({ method: 'POST', isSubmission: true, headers: [], body }),
-  );
-  for (let count = 0; count < 4; count++) selection.add({ ...row('SELECT 1'), queryId: `a${count}` });
-  selection.add(row('SELECT 2', {}, { state: 'FAILED', errorType: 'USER_ERROR' }));
-  selection.add(row('SELECT 3'));
-  selection.add(row('SELECT 1', { routingGroup: 'etl' }));
-  selection.add(row('SELECT 1', { source: 'engine-gateway-replay' }));
-  selection.add(row('DELETE FROM t'));
-  selection.add(row('SELECT * FROM secret.s.t'));
-  selection.add(row('SELECT 1', {}, { state: 'FAILED', errorType: 'INTERNAL_ERROR' }));
-  selection.add(row('SELECT 1', { isCut: true }));
-  selection.add(row('SELECT 1', {}, { replay: JSON.stringify({ complete: 'redacted', headers: {} }) }));
-  const { queries, recorded, excluded } = selection.report();
-  expect(queries.map(({ queryId, standsFor }) => [queryId, standsFor.queries])).toEqual([
-    ['a0', 2],
-    ['a1', 2],
-    ['q-SELECT 2', 1],
-  ]);
-  expect(recorded).toEqual({ queries: 11, cpuMillis: 1_100 });
-  expect(Object.fromEntries(Object.entries(excluded).map(([why, { queries }]) => [why, queries]))).toEqual({
-    ...{ enough: 1, notRead: 1, catalog: 1, engine: 1, incomplete: 2 },
-  });
 });
