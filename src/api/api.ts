@@ -35,6 +35,7 @@ import { queryEventRoute } from './queryEvents.ts';
 import { backendRoutes, publicRoutes, registryRoutes } from './registry.ts';
 import { replayRoutes } from './replays.ts';
 import { declaredGroupsRoute, entityRoutes, resourceGroupRoutes, webappGroupRoutes } from './resourceGroups.ts';
+import { rolloutRoutes } from './rollouts.ts';
 import { ruleRoutes, webappRuleRoutes } from './rules.ts';
 import { indexPage, unservedResponder, userInterfaceRoutes } from './userInterface.ts';
 
@@ -161,6 +162,7 @@ function addRoutes(api: ApiContext): void {
   if (operator !== null) {
     heldDeletionRoutes(api, operator.controller);
     limitRoutes(api, operator.limits);
+    rolloutRoutes(api, operator.rollouts);
     if (store !== null) replayRoutes({ ...api, store }, operator.replays);
   }
   if (api.publishedKeys !== null) jwksRoutes(api, api.publishedKeys);

@@ -109,7 +109,7 @@ export interface ApiParts {
   readonly inventoryStateVersion: () => number;
   /** Gets each change that is to become an event. */
   readonly onChange: (change: AppliedChange) => void;
-  readonly operator: Pick<Operator, 'source' | 'controller' | 'limits' | 'replays'> | null;
+  readonly operator: Pick<Operator, 'source' | 'controller' | 'limits' | 'replays' | 'rollouts'> | null;
   /** Null: switched off (`resourceGroups.enabled`). */
   readonly resourceGroups: GroupTables | null;
   readonly rules: RuleParts | null;

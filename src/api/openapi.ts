@@ -14,6 +14,7 @@ import { GroupDetails, GroupState, LimitState } from './limits.ts';
 import { ReplayState } from './replays.ts';
 import { Overview } from './responses/overview.ts';
 import { QueryOutcome } from './responses/queries.ts';
+import { RolloutDetails } from './rollouts.ts';
 import { routes } from './routes.ts';
 import { RuleState } from './rules.ts';
 import { ErrorBody, WebappError } from './schemas.ts';
@@ -24,7 +25,7 @@ const shared = [
   ...[Selector, SelectorCreate, SelectorMatch, SelectorUpdate],
   ...[GlobalProperty, StoredGlobalProperty, ExactMatchSelector, WebappError, DescribedRequest],
   ...[ClusterState, ClusterDetails, SwitchedCluster, NewQueries, Overview, RuleState],
-  ...[GroupState, GroupDetails, LimitState, QueryOutcome, ReplayState],
+  ...[GroupState, GroupDetails, LimitState, QueryOutcome, ReplayState, RolloutDetails],
 ];
 
 /**

@@ -90,6 +90,7 @@ export interface CommandLine {
   readonly queued?: boolean;
   readonly timeout?: string;
   readonly undo?: boolean;
+  readonly wait?: boolean;
   readonly file?: string;
   readonly plan?: boolean;
   readonly junit?: string;

@@ -4,6 +4,7 @@ import type { ClusterState, Drain } from '../api/clusters.ts';
 import type { ProblemList } from '../api/responses/overview.ts';
 import type { QueryPage, QueueList, RunningQueryList } from '../api/responses/queries.ts';
 import type { Explanation } from '../api/responses/routing.ts';
+import type { RolloutDetails } from '../api/rollouts.ts';
 import { parseDuration } from '../config/units.ts';
 import { GatewayError } from '../model/errors.ts';
 import { ruleLines } from './evaluate.ts';
@@ -213,5 +214,46 @@ const statusCommand = command({
   },
 });
 
+const ROLLOUT_POLL_MS = 1_000;
+
+const rolloutCommand = command<readonly string[]>({
+  name: 'rollout',
+  description: 'show a rollout, or promote, pause, resume or roll it back',
+  argument: ['<words...>', 'status and a name; or promote, pause, resume or rollback and a name'],
+  options: [
+    ['--wait', 'wait for its end; exit code 1 unless the candidate was promoted'],
+    ['--timeout <duration>', 'longest wait', '24h'],
+    ...connection,
+  ],
+  async run(options, io, [action = '', name]) {
+    const { timeout = '', wait = false, namespace = 'default' } = options;
+    if (name === undefined) fail(io, 'error: write an action and a name: rollout status NAME', exitCodes.usage);
+    const deadline = Date.now() + durationOption('timeout', timeout, io);
+    const call = await connect(options, io);
+    const path = `/api/rollouts/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
+    if (action !== 'status') await call('POST', `${path}/${encodeURIComponent(action)}`);
+    for (let shown = ''; ; await setTimeout(ROLLOUT_POLL_MS)) {
+      const rollout = await call<RolloutDetails>('GET', path).catch(unavailable);
+      const progress = rollout instanceof GatewayError ? null : rollout.progress;
+      const text = rollout instanceof GatewayError ? rollout.message : rolloutText(rollout);
+      const isOver = /^(Promoted|Succeeded|RolledBack)$/.test(progress?.phase ?? '');
+      if (!(rollout instanceof GatewayError) && (isOver || !wait)) {
+        print(options, io, rollout, `${text}\n`);
+        return wait && progress?.phase === 'RolledBack' ? exitCodes.failure : exitCodes.success;
+      }
+      if (text !== shown) io.stderr.write(`${text}\n`);
+      shown = text;
+      if (Date.now() >= deadline) fail(io, `error: the rollout has not ended after ${timeout}`);
+    }
+  },
+});
+
+function rolloutText({ message, inForce, progress }: RolloutDetails): string {
+  if (!inForce || progress === null) return inForce ? 'the rollout has not begun' : message;
+  const { phase, step, weight, message: text, verdicts } = progress;
+  const verdict = phase === 'Progressing' ? verdicts[step - 1] : undefined;
+  return `${phase}, step ${step}, ${weight} %: ${text}${verdict === undefined ? '' : `; ${verdict.message}`}`;
+}
+
 /** Commands of `kubectl engine-gateway` (docs/kubectl.md). */
-export const pluginCommands = [explainCommand, queriesCommand, drainCommand, statusCommand];
+export const pluginCommands = [explainCommand, queriesCommand, drainCommand, rolloutCommand, statusCommand];

@@ -11,6 +11,7 @@ import {
   registryNameOf,
 } from '../model/resource.ts';
 import type { ReplayProgress } from '../replay/replayJobs.ts';
+import type { RolloutState } from '../rollout/rolloutState.ts';
 import type { AdmissionCount, AdmissionCounts } from '../routing/admissionCounts.ts';
 import type { GroupPolicy } from '../routing/admissionPolicy.ts';
 import type { RoutableCluster, RoutingTable } from '../routing/routingTable.ts';
@@ -161,14 +162,14 @@ export function statusDraft(
 ): StatusDraft {
   const { generation } = resource.metadata;
   const isStalled = acceptance.final && acceptance.status === 'False';
-  const { Ready: readiness = null } = conditions;
+  const { Ready: readiness = null, Stalled: stalled = null, Suspended: paused = null } = conditions;
   const all = Object.entries({
     Accepted: acceptance,
     ...conditions,
     // A suspended resource is in its desired state.
     Ready: suspended && readiness?.status === 'True' ? suspendedState : readiness,
-    Stalled: isStalled ? acceptance : null,
-    Suspended: suspended ? suspendedState : null,
+    Stalled: isStalled ? acceptance : stalled,
+    Suspended: suspended ? suspendedState : paused,
   });
   const drafts = all.flatMap(([type, state]) => {
     if (state === null) return [];
@@ -219,6 +220,8 @@ interface Finding {
   readonly overruled?: OfGeneration & { readonly at: number };
   /** When its status was written last, in monotonic milliseconds. */
   readonly written?: { readonly uid: string; readonly at: number };
+  /** State of the rollout that it declares; left out: not known yet. */
+  readonly rollout?: RolloutState;
   /** Progress of the replay that it declares; left out: not known yet. */
   readonly replay?: ReplayProgress;
   /** States of the groups that it declares, by database; left out: not tried yet. */

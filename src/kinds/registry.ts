@@ -1,5 +1,6 @@
 import { engineCluster } from './engineCluster/kind.ts';
 import { engineClusterDiscovery } from './engineClusterDiscovery/kind.ts';
+import { engineRollout } from './engineRollout/kind.ts';
 import { engineTenant } from './engineTenant/kind.ts';
 import { queryLimit } from './queryLimit/kind.ts';
 import { queryReplay } from './queryReplay/kind.ts';
@@ -17,5 +18,6 @@ export const resourceKinds = new KindRegistry([
   queryLimit,
   routingRule,
   queryReplay,
+  engineRollout,
   resourceGroupConfiguration,
 ]);

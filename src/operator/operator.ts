@@ -22,6 +22,7 @@ import { groupTables } from './registry/groupWrites.ts';
 import { LimitRegistry } from './registry/limitRegistry.ts';
 import { ReplayRegistry } from './registry/replayRegistry.ts';
 import { type ApiWrites, type AppliedChange, ResourceWrites } from './registry/resourceWrites.ts';
+import { RolloutRegistry } from './registry/rolloutRegistry.ts';
 import { DatabaseSource, type DatabaseSourceOptions } from './sources/database/databaseSource.ts';
 import { DirectorySource } from './sources/directory/directorySource.ts';
 import type { KubernetesServices } from './sources/kubernetes/kubernetesServices.ts';
@@ -62,6 +63,7 @@ export async function createOperator(options: OperatorOptions) {
   const registry = new ResourceClusterRegistry(writes);
   const limits = new LimitRegistry(writes, options.admissionCounts ?? noCounts);
   const replays = new ReplayRegistry(writes, kubernetes?.credentials, findings);
+  const rollouts = new RolloutRegistry(writes, findings, store, leadership, { clock, logger });
   const groups = groupStores === null ? null : groupTables(groupStores, groupOwners, effects, writes, ownDatabase);
   return {
     source,
@@ -71,6 +73,7 @@ export async function createOperator(options: OperatorOptions) {
     registry,
     limits,
     replays,
+    rollouts,
     /** The tables of resource groups as calls use them; null: switched off. */
     groups,
     /**
@@ -91,10 +94,12 @@ export async function createOperator(options: OperatorOptions) {
     start: async (): Promise<void> => {
       discoveries?.start(writes);
       await controller.start();
+      rollouts.start();
       audit?.start();
     },
     stop: async (): Promise<void> => {
       await audit?.stop();
+      await rollouts.stop();
       await discoveries?.stop();
       await controller.stop();
       await kubernetes?.stop();
@@ -157,7 +162,10 @@ export interface OperatorOptions
   readonly apiWrites: ApiWrites;
   /** `resources.discovery.namespaces`; left out, a discovery looks only at its own namespace. */
   readonly discoveryNamespaces?: readonly string[];
-  readonly store: Pick<Store, 'resources' | 'backends' | 'leader' | 'audit' | 'groupOwners'>;
+  readonly store: Pick<
+    Store,
+    'resources' | 'backends' | 'leader' | 'audit' | 'groupOwners' | 'rollouts' | 'digestStatistics'
+  >;
   /** Where resource groups are; null or left out: switched off. */
   readonly resourceGroups?: SchemaStores | null;
   /** Writes entries of the audit; left out, nothing is recorded there. */

@@ -237,7 +237,8 @@ export class ClusterChooser {
         : this.#strategies[this.strategyOf(table, group)].pick(this.#withTrials(candidates), request, () =>
             this.#affinityOf(table, group),
           );
-    return chooseCluster(table, decision, this.#settings.defaultRoutingGroup, excluded, pick, hasCapacity);
+    const { defaultRoutingGroup } = this.#settings;
+    return chooseCluster(table, decision, defaultRoutingGroup, excluded, pick, hasCapacity, request.user);
   }
 
   /** Name of a group's strategy: of its `RoutingGroup`, else configured. */
@@ -258,6 +259,7 @@ export class ClusterChooser {
     const strategy = cluster === null ? null : picker;
     // Full clusters differ between queries.
     let isCommon = strategy !== null && as === 'group' && passed.length === 0 && excluded === null;
+    if (table.splits.size > 0) isCommon = false;
     if (members.length > MAX_CANDIDATES) isCommon = false;
     for (const { maxRunningQueries } of members) isCommon &&= maxRunningQueries === undefined;
     const texts = this.#texts.get(table) ?? new Map<string, string>();
@@ -333,6 +335,8 @@ export interface EligibilitySearch {
   /** Clusters that already failed the request, with the error; null for none. */
   readonly excluded: ReadonlyMap<string, string> | null;
   readonly hasCapacity: HasCapacity;
+  /** User of the request, for splits; left out: not known. */
+  readonly user?: string | null;
 }
 
 const noClusters: readonly ClusterEntry[] = [];
@@ -348,7 +352,7 @@ export function findEligible(search: EligibilitySearch): EligibleClusters {
   const { group } = decision;
   if (decision.cluster !== null) return findPinned(search, decision.cluster);
   const members = table.groups.get(group);
-  const healthy = routable(members, excluded);
+  const healthy = table.splits.size === 0 ? routable(members, excluded) : healthyOf(search, group);
   const policy = table.admission.groups.get(group);
   if (healthy.length > 0) {
     const open = withCapacity(healthy, hasCapacity);
@@ -394,7 +398,7 @@ function findElsewhere(
       healthy.length > 0 ? { as: 'group', group, candidates: healthy } : null;
     for (const name of policy?.fallbacks ?? []) {
       if (passed.some((other) => other.group === name)) continue;
-      const members = routable(table.groups.get(name), excluded);
+      const members = healthyOf(search, name);
       const open = withCapacity(members, hasCapacity);
       if (open.length > 0) return { as: 'fallback', group: name, candidates: open, passed };
       if (members.length > 0) {
@@ -419,11 +423,9 @@ function findElsewhere(
 }
 
 /** @param passed receives the default group if it has no eligible cluster */
-function findDefault(
-  { table, defaultGroup, excluded, hasCapacity }: EligibilitySearch,
-  passed: PassedGroup[],
-): EligibleClusters | null {
-  const healthy = routable(table.groups.get(defaultGroup), excluded);
+function findDefault(search: EligibilitySearch, passed: PassedGroup[]): EligibleClusters | null {
+  const { table, defaultGroup, hasCapacity } = search;
+  const healthy = healthyOf(search, defaultGroup);
   if (healthy.length > 0) {
     const open = withCapacity(healthy, hasCapacity);
     return { as: 'default', group: defaultGroup, candidates: open.length > 0 ? open : healthy, passed };
@@ -461,6 +463,28 @@ export function routable(
   }
   // Nearly always all of them are: avoids a new list for each request.
   return members;
+}
+
+/**
+ * Clusters of a group that accept new queries of a request. Of a group with a split, the candidate replaces stable for its share of
+ * the users: equal on every replica, and a user who has it keeps it while the weight grows.
+ */
+function healthyOf({ table, excluded, user }: EligibilitySearch, group: string): readonly ClusterEntry[] {
+  const healthy = routable(table.groups.get(group), excluded);
+  const split = table.splits.get(group);
+  const candidate = split === undefined ? undefined : table.clusters.get(split.candidate);
+  if (split === undefined || candidate === undefined || candidate.rolloutOnly !== true) return healthy;
+  if (!isAvailable(candidate) || excluded?.has(candidate.name) === true) return healthy;
+  const { rollout, stable, weight } = split;
+  if (weight < 100 && (user == null || percentile(user, rollout) >= weight)) return healthy;
+  const others = healthy.filter(({ name }) => name !== stable);
+  if (others.length === healthy.length && weight < 100) return healthy;
+  return [...others, candidate].sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+/** Place of a user among 100 % of the users of a rollout. */
+function percentile(user: string, rollout: string): number {
+  return (hash('sha256', `${rollout} ${user}`, 'buffer').readUIntBE(0, 6) / RANGE) * 100;
 }
 
 function withCapacity(clusters: readonly ClusterEntry[], hasCapacity: HasCapacity): readonly ClusterEntry[] {
@@ -526,6 +550,7 @@ export type ClusterChoice =
  * unless the rule rejects (docs/routing.md#which-cluster-takes-a-query).
  * @param excluded clusters that already failed this request, with the error; null for none
  * @param pick chooses among the eligible clusters of a group
+ * @param user of the request, for splits; null: not known
  */
 export function chooseCluster(
   table: RoutingTable,
@@ -534,8 +559,9 @@ export function chooseCluster(
   excluded: ReadonlyMap<string, string> | null,
   pick: PickCluster,
   hasCapacity: HasCapacity = unlimitedCapacity,
+  user: string | null = null,
 ): ClusterChoice {
-  const eligible = findEligible({ table, decision, defaultGroup, excluded, hasCapacity });
+  const eligible = findEligible({ table, decision, defaultGroup, excluded, hasCapacity, user });
   const { as, candidates } = eligible;
   if (candidates.length === 0) return noCluster(eligible, excluded);
   const [first] = candidates as readonly [ClusterEntry];

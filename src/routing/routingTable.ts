@@ -72,12 +72,25 @@ export interface RoutableCluster {
   readonly uid?: string | undefined;
 }
 
+/** A share of the queries of a cluster that another cluster of its group gets (docs/rollouts.md#the-split). */
+export interface Split {
+  /** Uid of the rollout. */
+  readonly rollout: string;
+  readonly routingGroup: string;
+  readonly stable: string;
+  readonly candidate: string;
+  /** Percent of the users. */
+  readonly weight: number;
+}
+
 /** Table inputs from a source of clusters and rules. */
 export interface RoutingInputs {
   readonly clusters: readonly RoutableCluster[];
   /** Null: no rules, the header decides. */
   readonly rules: RuleSet | null;
   readonly admission: AdmissionPolicy;
+  /** One for each routing group at most. */
+  readonly splits: readonly Split[];
 }
 
 export interface ClusterEntry extends RoutableCluster {
@@ -94,6 +107,8 @@ export interface RoutingTable {
   readonly groups: ReadonlyMap<string, readonly ClusterEntry[]>;
   readonly rules: RuleSet | null;
   readonly admission: AdmissionPolicy;
+  /** Splits by routing group. */
+  readonly splits: ReadonlyMap<string, Split>;
 }
 
 export const emptyTable: RoutingTable = {
@@ -102,6 +117,7 @@ export const emptyTable: RoutingTable = {
   groups: new Map(),
   rules: null,
   admission: noPolicy,
+  splits: new Map(),
 };
 
 interface AvailabilityState {
@@ -144,7 +160,7 @@ interface LastVerdict {
  * (docs/architecture.md#the-way-of-the-data).
  */
 export class RoutingTableHolder {
-  #inputs: RoutingInputs = { clusters: [], rules: null, admission: noPolicy };
+  #inputs: RoutingInputs = { clusters: [], rules: null, admission: noPolicy, splits: [] };
   readonly #verdicts = new Map<string, LastVerdict>();
   readonly #listeners = new Set<TableListener>();
   /** Replaced as a whole by `setInputs` and `setHealth`; others only read it. */
@@ -206,7 +222,8 @@ export class RoutingTableHolder {
   #publish(clusters: RoutingTable['clusters'], groups: RoutingTable['groups']): void {
     const before = this.current;
     const { rules, admission } = this.#inputs;
-    this.current = { version: before.version + 1, clusters, groups, rules, admission };
+    const splits = new Map(this.#inputs.splits.map((split) => [split.routingGroup, split]));
+    this.current = { version: before.version + 1, clusters, groups, rules, admission, splits };
     for (const listener of this.#listeners) listener(this.current, before);
   }
 

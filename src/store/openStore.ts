@@ -39,6 +39,7 @@ import {
 } from './resourceGroupStore.ts';
 import { openResourceGroups } from './resourceGroupTables.ts';
 import { ResourceRepository } from './resourceRepository.ts';
+import { RolloutRepository } from './rolloutRepository.ts';
 import { ruleHits } from './ruleHits.ts';
 import { RunningQueryRepository } from './runningQueryRepository.ts';
 import { sizeEstimates } from './sizeEstimates.ts';
@@ -95,6 +96,7 @@ function storeOf(database: Database, openOther: ((name: string) => Database) | n
     sizeEstimates: sizeEstimates(database),
     quarantine: quarantine(database),
     replays: new ReplayRepository(database),
+    rollouts: new RolloutRepository(database),
     exactMatchSelectors: exactMatchSelectors(database),
 
     /** The resource groups of this database and, by name, of others on its server; to be closed by the caller. */

@@ -303,6 +303,12 @@ export const lostQueriesTable = table(
     primary key (digest, query_id)`,
 );
 
+/** States of rollouts (docs/database.md#rollouts). */
+export const rolloutTable = table(
+  'eg_rollouts',
+  ({ types }) => `id varchar(64) primary key, generation bigint not null, state ${types.longText} not null`,
+);
+
 /** Replays, and results of their queries (docs/database.md#replays). */
 export const replayTables: readonly TableDefinition[] = [
   table('eg_replays', ({ types }) => `id varchar(64) primary key, progress ${types.longText} not null`),

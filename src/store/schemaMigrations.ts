@@ -11,6 +11,7 @@ import {
   lostQueriesTable,
   replayTables,
   resourceGroups,
+  rolloutTable,
   tables,
 } from './schema.ts';
 import { addColumn, addIndex, addRow, addTable, type SchemaPart } from './schemaPart.ts';
@@ -147,4 +148,5 @@ export const migrations: readonly Migration[] = [
     compatibleFrom: 1,
     parts: replayTables.map(addTable),
   },
+  { version: 20, name: 'rollouts', compatibleFrom: 1, parts: [addTable(rolloutTable)] },
 ];

@@ -94,6 +94,7 @@ describe.skipIf(!controlPlaneAvailable)('CRDs on a real API server', () => {
     expect(names).toMatch(/^engineclusterdiscoveries +ecd +enginegateway.dev\/v1beta1 +true +EngineClusterDiscovery$/m);
     expect(names).toMatch(/^routinggroups +rtg +enginegateway.dev\/v1beta1 +true +RoutingGroup$/m);
     expect(names).toMatch(/^querylimits +ql +enginegateway.dev\/v1beta1 +true +QueryLimit$/m);
+    expect(names).toMatch(/^enginerollouts +ero +enginegateway.dev\/v1alpha1 +true +EngineRollout$/m);
     expect(names).toMatch(/^queryreplays +qr +enginegateway.dev\/v1alpha1 +true +QueryReplay$/m);
     expect(names).toMatch(
       /^resourcegroupconfigurations +rgc +enginegateway.dev\/v1beta1 +true +ResourceGroupConfiguration$/m,

@@ -1,4 +1,5 @@
 import { engineCluster } from '../../kinds/engineCluster/kind.ts';
+import { engineRollout } from '../../kinds/engineRollout/kind.ts';
 import { queryLimit } from '../../kinds/queryLimit/kind.ts';
 import { queryReplay } from '../../kinds/queryReplay/kind.ts';
 import { resourceKinds } from '../../kinds/registry.ts';
@@ -139,6 +140,8 @@ export function endpointTable(
     [/^\/api\/heldDeletions\/confirm$/, admin(deleteCluster)],
     ...accessToLimits(/^\/api\/groups(\/:name)?$/, routingGroup.plural),
     ...accessToLimits(/^\/api\/limits(\/:namespace\/:name)?$/, queryLimit.plural),
+    ...accessToLimits(/^\/api\/rollouts(\/:namespace\/:name)?$/, engineRollout.plural),
+    [/^\/api\/rollouts\/:namespace\/:name\/:action$/, admin({ verb: 'update', resource: engineRollout.plural })],
     // Results name users and queries of all of them.
     [/^\/api\/replays\/:namespace\/:name\/report$/, admin({ verb: 'list', resource: queryReplay.plural })],
     ...accessToLimits(/^\/api\/replays(\/:namespace\/:name)?$/, queryReplay.plural),

@@ -269,7 +269,6 @@ export const pageNames = [
   'selector',
   'history',
   'workload',
-  'replays',
   'routing-rules',
   'limits',
   'queue',

@@ -225,6 +225,7 @@ export class LimitedAdmission implements Admission {
     const { candidates } = findEligible({
       ...{ table: this.parts.table.current, decision, defaultGroup: this.parts.defaultGroup, excluded },
       hasCapacity: (cluster) => this.hasCapacity(cluster),
+      user: request.user.user,
     });
     if (!candidates.some(({ name }) => this.#clusters.has(name))) return [];
     const demands: (Demand | null)[] = [];

@@ -25,6 +25,7 @@ import {
   type ResourceStatus,
 } from '../../model/resource.ts';
 import type { ReplayProgress } from '../../replay/replayJobs.ts';
+import type { RolloutState } from '../../rollout/rolloutState.ts';
 import { type AdmissionCounts, noCounts } from '../../routing/admissionCounts.ts';
 import type { RoutingTableHolder } from '../../routing/routingTable.ts';
 import type { Store } from '../../store/store.ts';
@@ -276,6 +277,12 @@ export class Controller {
   /** Notes that the rule of a resource failed for a request (condition `Failing`, until the rule is changed). */
   reportRuleFailure(rule: string, message: string): void {
     this.#enqueueKeys(this.#findings.noteRuleFailure(rule, message, this.#state));
+  }
+
+  /** Notes the state of a rollout. @param key as `keyText` has it */
+  reportRollout(key: string, rollout: RolloutState): void {
+    this.#findings.note(key, { rollout });
+    this.#enqueueKeys([key]);
   }
 
   /** Notes the progress of a replay. @param key as `keyText` has it */

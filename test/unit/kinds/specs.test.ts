@@ -12,6 +12,10 @@ const replay = (more: object = {}) => ({
   ...{ control: 'a', candidate: 'b', from: { history: {} }, replayAs: { username: 'replay' } },
   ...more,
 });
+const rollout = (more: object = {}) => ({
+  ...{ routingGroup: 'etl', stable: 'a', candidate: 'b', steps: [{ weight: 5 }] },
+  ...more,
+});
 const discovery = (more: object = {}, template: object = {}) => ({
   selector: { matchLabels: { app: 'trino' } },
   template: { routingGroup: 'adhoc', ...template },
@@ -165,6 +169,16 @@ const specs: Readonly<Record<string, readonly Row[]>> = {
     ],
     [limit({ match: { clients: ['a'] } }), 'spec.match.clients is not a known field'],
     [limit({ name: 'x' }), 'spec.name is not a known field'],
+  ],
+  EngineRollout: [
+    [rollout(), null],
+    [rollout({ steps: [{ weight: 5, duration: '1m', minQueries: 10 }, { weight: 50 }], warmUp: '0s' }), null],
+    [rollout({ stable: 'b' }), 'spec.candidate must be another cluster than stable'],
+    [rollout({ steps: [{ weight: 50 }, { weight: 5 }] }), 'spec.steps[1].weight must not fall'],
+    [rollout({ steps: [{ weight: 100 }] }), 'spec.steps[0].weight must be at most 99'],
+    [rollout({ steps: [] }), 'spec.steps must have at least 1'],
+    [rollout({ analysis: { compare: 'Memory' } }), 'spec.analysis.compare must be one of'],
+    [rollout({ progressDeadline: '0s' }), 'spec.progressDeadline must be a duration from 1s to 720h'],
   ],
   QueryReplay: [
     [replay(), null],

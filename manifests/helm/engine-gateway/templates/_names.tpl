@@ -302,13 +302,17 @@ spec:
 - apiGroups: [enginegateway.dev]
   resources: [queryreplays]
   verbs: [get, list, watch, create, patch, delete]
+# Rollouts are followed; REST writes create, apply (patch) and delete them.
+- apiGroups: [enginegateway.dev]
+  resources: [enginerollouts]
+  verbs: [get, list, watch, create, patch, delete]
 # Resource groups are followed; REST writes to groups of a resource apply (patch) it.
 - apiGroups: [enginegateway.dev]
   resources: [resourcegroupconfigurations]
   verbs: [get, list, watch, patch]
 # Conditions are written to the status subresource, so that no spec is changed.
 - apiGroups: [enginegateway.dev]
-  resources: [engineclusters/status, engineclusterdiscoveries/status, routinggroups/status, querylimits/status, routingrules/status, queryreplays/status, resourcegroupconfigurations/status]
+  resources: [engineclusters/status, engineclusterdiscoveries/status, routinggroups/status, querylimits/status, routingrules/status, queryreplays/status, enginerollouts/status, resourcegroupconfigurations/status]
   verbs: [patch]
 # End of derived rules.
 # Transitions of conditions and changes by REST are recorded as events.
@@ -326,7 +330,7 @@ spec:
 # The rules from here to "end of rules to view" are written by "npm run generate" from src/kinds.
 # Resources of the gateway with their status.
 - apiGroups: [enginegateway.dev]
-  resources: [engineclusters, engineclusterdiscoveries, routinggroups, querylimits, routingrules, queryreplays, resourcegroupconfigurations]
+  resources: [engineclusters, engineclusterdiscoveries, routinggroups, querylimits, routingrules, queryreplays, enginerollouts, resourcegroupconfigurations]
   verbs: [get, list, watch]
 # End of rules to view.
 {{- end }}
@@ -336,7 +340,7 @@ spec:
 # The rules from here to "end of rules to edit" are written by "npm run generate" from src/kinds.
 # Resources of the gateway; their status is written by the gateway alone.
 - apiGroups: [enginegateway.dev]
-  resources: [engineclusters, engineclusterdiscoveries, routinggroups, querylimits, routingrules, queryreplays, resourcegroupconfigurations]
+  resources: [engineclusters, engineclusterdiscoveries, routinggroups, querylimits, routingrules, queryreplays, enginerollouts, resourcegroupconfigurations]
   verbs: [create, update, patch, delete, deletecollection]
 # End of rules to edit.
 {{- end }}

@@ -96,6 +96,7 @@ function fieldRows(
 /** What no parameter of that name may be; null where every text is one. */
 const badParameters: Readonly<Record<string, string | null>> = {
   useSchema: 'a;b',
+  action: 'restart',
   resourceGroupId: 'x',
   entityType: 'OTHER',
   force: 'perhaps',

@@ -21,6 +21,7 @@ const etl = { path: { name: 'etl' } };
 const queue = { maxRunningQueries: 5, queue: { maxQueuedQueries: 10 } };
 const perUser = { path: { namespace: 'default', name: 'u' } };
 const match = { everyone: true };
+const rollout = { routingGroup: 'g', stable: 'a', candidate: 'b', steps: [{ weight: 5 }] };
 const replay = {
   ...{ control: 'a', candidate: 'b', from: { history: {} }, replayAs: { username: 'replay' } },
 };
@@ -136,7 +137,6 @@ export const stateRows: Record<string, OperationRows> = {
             'cluster',
             'history',
             'workload',
-            'replays',
             'routing-rules',
             'limits',
             'queue',
@@ -371,6 +371,89 @@ export const stateRows: Record<string, OperationRows> = {
         status: 409,
         field: 'version',
         first: [['PUT /api/replays/{namespace}/{name}', { ...perUser, body: replay }]],
+      },
+    ],
+  },
+  'GET /api/rollouts': {
+    success: [
+      {
+        why: 'lists',
+        status: 200,
+        shows: [{ namespace: 'default', name: 'u', spec: rollout }],
+        first: [['PUT /api/rollouts/{namespace}/{name}', { ...perUser, body: rollout }]],
+      },
+    ],
+    unknown: null,
+    conflict: null,
+  },
+  'GET /api/rollouts/{namespace}/{name}': {
+    success: [
+      {
+        ...perUser,
+        why: 'responds',
+        status: 200,
+        shows: { name: 'u', inForce: true },
+        first: [['PUT /api/rollouts/{namespace}/{name}', { ...perUser, body: rollout }]],
+      },
+    ],
+    unknown: [{ why: 'an unknown name', path: { namespace: 'default', name: 'other' }, status: 404, field: 'name' }],
+    conflict: null,
+  },
+  'PUT /api/rollouts/{namespace}/{name}': {
+    success: [{ ...perUser, why: 'creates', body: rollout, status: 200, shows: { spec: rollout, inForce: true } }],
+    unknown: null,
+    conflict: [
+      { ...perUser, why: 'not what was seen', body: { ...rollout, version: 'x' }, status: 409, field: 'version' },
+    ],
+    malformed: [
+      { ...perUser, why: 'one cluster', body: { ...rollout, candidate: 'a' }, status: 400, field: 'candidate' },
+    ],
+  },
+  'DELETE /api/rollouts/{namespace}/{name}': {
+    success: [
+      {
+        ...perUser,
+        why: 'deletes',
+        status: 200,
+        first: [['PUT /api/rollouts/{namespace}/{name}', { ...perUser, body: rollout }]],
+      },
+    ],
+    unknown: [{ why: 'an unknown name', path: { namespace: 'default', name: 'other' }, status: 404, field: 'name' }],
+    conflict: [
+      {
+        ...perUser,
+        why: 'not what was seen',
+        query: 'version=x',
+        status: 409,
+        field: 'version',
+        first: [['PUT /api/rollouts/{namespace}/{name}', { ...perUser, body: rollout }]],
+      },
+    ],
+  },
+  'POST /api/rollouts/{namespace}/{name}/{action}': {
+    success: [
+      {
+        why: 'rolls back',
+        path: { ...perUser.path, action: 'rollback' },
+        status: 200,
+        shows: { progress: { phase: 'RolledBack', weight: 0 } },
+        first: [['PUT /api/rollouts/{namespace}/{name}', { ...perUser, body: rollout }]],
+      },
+    ],
+    unknown: [
+      {
+        why: 'an unknown name',
+        path: { namespace: 'default', name: 'other', action: 'pause' },
+        status: 404,
+        field: 'name',
+      },
+    ],
+    conflict: [
+      {
+        why: 'is not paused',
+        path: { ...perUser.path, action: 'resume' },
+        status: 409,
+        first: [['PUT /api/rollouts/{namespace}/{name}', { ...perUser, body: rollout }]],
       },
     ],
   },
