@@ -1,10 +1,23 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import { Pool } from 'undici';
+import { emptyBody } from '../src/gateway/bodies/requestBodies.ts';
+import { RecordedStatements } from '../src/gateway/outcomes/recordedStatement.ts';
+import { productNames } from '../src/model/names.ts';
 import { type SizeEstimate, SizeEstimates } from '../src/model/sizeEstimates.ts';
 import { textReader } from '../src/rules/decide/conditionIndex.ts';
 import type { RuleRequest } from '../src/rules/decision.ts';
 import { statementDigests, statementLabels } from '../src/sql/statementDigests.ts';
 import { tokenizeSql } from '../src/sql/syntax/lexer.ts';
+import { hasPostgresql, startPostgresql } from '../test/support/postgresql.ts';
+import { pathOf, type QueryResults } from '../test/support/statementClient.ts';
+import { cpuMicroseconds } from './proxy/processTimes.ts';
+import { startServe } from './proxy/serveProcess.ts';
+import { startPagedCluster } from './replicas/pagedCluster.ts';
+import { median } from './statistics.ts';
 
 const ROUNDS = 7;
 const ROUND_MS = 400;
@@ -72,6 +85,67 @@ function measureEstimates(): void {
   );
 }
 
+/** Queries of a measurement; each has another text, and no cache has any of them. */
+const QUERIES = 5_000;
+const CLIENTS = 16;
+const texts = (characters: number, round: number) =>
+  Array.from({ length: QUERIES }, (_, i) =>
+    characters < 100
+      ? `SELECT a, b, c, d, e, f FROM hive.web.t WHERE id = ${round}${i}`
+      : statement(characters, round * 1e6 + i),
+  );
+
+/** Prints the processor time of the digests, labels and stored columns of a query as a share of all that the gateway takes for it. */
+async function measureShares(): Promise<void> {
+  const directory = mkdtempSync(path.join(tmpdir(), 'eg-bench-'));
+  const stops: (() => unknown)[] = [() => rmSync(directory, { recursive: true, force: true })];
+  try {
+    const postgresql = await startPostgresql();
+    stops.push(() => postgresql.dispose());
+    const cluster = await startPagedCluster();
+    stops.push(cluster.stop);
+    const gateway = await startServe(directory, cluster.url, await postgresql.createDatabase(), {});
+    stops.push(gateway.stop);
+    const client = new Pool(gateway.url, { connections: CLIENTS });
+    stops.push(() => client.close());
+    const ask = async (target: string, body: string | null): Promise<QueryResults> => {
+      const headers = { 'X-Engine-User': 'bench', 'X-Engine-Source': 'dashboards' };
+      const response = await client.request({ path: target, method: body === null ? 'GET' : 'POST', body, headers });
+      return (await response.body.json()) as QueryResults;
+    };
+    const names = productNames('Engine');
+    const statements = new RecordedStatements(names, (text) => text);
+    const fields = new Map([[names.headerKey('Source'), ['dashboards']]]);
+    for (const characters of [60, 540]) {
+      const [whole, recorded]: [number[], number[]] = [[], []];
+      for (let round = 0; round < ROUNDS; round += 1) {
+        const before = cpuMicroseconds(gateway.workerPid);
+        const left = texts(characters, round);
+        const work = async () => {
+          for (let text = left.pop(); text !== undefined; text = left.pop()) {
+            let page = await ask('/v1/statement', text);
+            while (page.nextUri !== undefined) page = await ask(pathOf(page.nextUri), null);
+          }
+        };
+        await Promise.all(Array.from({ length: CLIENTS }, work));
+        await gateway.settle();
+        whole.push((cpuMicroseconds(gateway.workerPid) - before) / QUERIES);
+        const bodies = texts(characters, round + ROUNDS).map((text) => ({ ...emptyBody, text }));
+        const { user, system } = process.threadCpuUsage();
+        for (const body of bodies) statements.of(body, fields).columns;
+        const after = process.threadCpuUsage();
+        recorded.push((after.user + after.system - user - system) / QUERIES);
+      }
+      const [share, all] = [median(recorded), median(whole)];
+      console.log(
+        `a query of ${characters} characters: ${share.toFixed(1)} of ${all.toFixed(0)}, ${((100 * share) / all).toFixed(1)} %`,
+      );
+    }
+  } finally {
+    for (const stop of stops.reverse()) await stop();
+  }
+}
+
 /** `npm run bench -- digests`: digests and labels of statements, with the lexer and after it (docs/performance.md#digests). */
 export async function run(): Promise<void> {
   console.log('microseconds of processor time a statement, best of 7 rounds');
@@ -86,4 +160,5 @@ export async function run(): Promise<void> {
     console.log(`${columns.join('')}${(whole - lexer).toFixed(2).padStart(21)}${labels.toFixed(2).padStart(10)}`);
   }
   measureEstimates();
+  if (hasPostgresql()) await measureShares();
 }

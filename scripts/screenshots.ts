@@ -182,6 +182,9 @@ function shots(failedQuery: string): readonly Shot[] {
         await dialog.getByRole('region', { name: 'Impact' }).getByRole('button', { name: /→/ }).first().click();
       },
     },
+    { name: 'replays', path: 'replays' },
+    { name: 'replay', path: 'replays/default/upgrade' },
+    { name: 'replay-new', path: 'replays?new=' },
     { name: 'limits', path: 'limits' },
     { name: 'queue', path: 'queue' },
     { name: 'queue-drop', path: 'queue', prepare: press(/^Drop /) },
@@ -232,6 +235,8 @@ async function queries({ gateway, engines, database }: Rig): Promise<string> {
   const people = ['ada', 'grace', 'katherine.johnson@analytics.example.com', 'ursula'];
   const sources = ['dbeaver', 'airflow', 'superset', 'cli'];
   let failedQuery = '';
+  await runQuery(engines[0]?.url ?? '', 'CREATE TABLE memory.default.numbers AS SELECT 1 AS n', { user: 'ada' });
+  await runQuery(gateway.url, 'SELECT n FROM memory.default.numbers', { user: 'ada' });
   for (let i = 0; i < 240; i += 1) {
     const headers = {
       'X-Engine-User': people[i % people.length] as string,
@@ -243,6 +248,7 @@ async function queries({ gateway, engines, database }: Rig): Promise<string> {
   await runQuery(gateway.url, 'SELECT * FROM tpch.tiny.nation', { user: 'notebook' });
   const left = await submit(gateway.url, 'SELECT * FROM tpch.tiny.region', { user: 'grace' });
   if (left.nextUri !== undefined) await cancel(left.nextUri, { user: 'grace' });
+  await replay(gateway.url);
   await spread(database, 55);
   const headers = { 'X-Engine-Source': 'airflow' };
   await runQuery(gateway.url, statements[0] as string, { user: 'ada', headers });
@@ -258,6 +264,21 @@ async function queries({ gateway, engines, database }: Rig): Promise<string> {
   await fetch(`${gateway.url}/gateway/backend/deactivate/adhoc-2`, { method: 'POST', headers: asAda });
   engines[1]?.setState({ failing: 503 });
   return failedQuery;
+}
+
+/** A replay whose candidate lacks a table. */
+async function replay(url: string): Promise<void> {
+  const headers = {
+    Authorization: `Basic ${Buffer.from('ada:ada').toString('base64')}`,
+    'Content-Type': 'application/json',
+  };
+  const spec = { control: 'adhoc-1', candidate: 'adhoc-2', from: { history: {} }, replayAs: { username: 'replay' } };
+  const path = `${url}/api/replays/default/upgrade`;
+  await fetch(path, { method: 'PUT', headers, body: JSON.stringify(spec) });
+  const isDone = async () =>
+    ((await (await fetch(path, { headers })).json()) as { progress: { state: string } | null }).progress?.state ===
+    'done';
+  while (!(await isDone())) await new Promise((later) => setTimeout(later, 500));
 }
 
 /** A few resource groups with selectors. */

@@ -61,6 +61,8 @@ export const QueryReplayReport = Type.Object(
           queryId: textField('Recorded query.'),
           controlQuery: nullable(Type.String(), 'Its replay on the control.'),
           candidateQuery: nullable(Type.String(), 'Its replay on the candidate.'),
+          controlError: nullable(Type.String(), 'Error on the control.'),
+          candidateError: nullable(Type.String(), 'Error on the candidate.'),
           user: nullable(Type.String(), 'User of the recorded query.'),
         }),
       }),

@@ -6,7 +6,7 @@ import type { ReplayRepository } from '../store/replayRepository.ts';
 import { replayQuery } from './replayedQuery.ts';
 import type { SelectedQuery, SelectionFilter, SelectionReport, Share } from './selection.ts';
 import type { RunAccount, RunCluster, RunLimits, RunStatement, StatementRuns } from './statementRuns.ts';
-import { isUnexplained, type VerdictKind, verdictKinds } from './verdict.ts';
+import { errorOf, isUnexplained, type VerdictKind, verdictKinds } from './verdict.ts';
 
 /** A replay as its resource declares it. */
 export interface ReplayPlan {
@@ -72,6 +72,8 @@ export interface ReplayResult {
   readonly candidateQuery: string | null;
   readonly controlCpuMillis: number | null;
   readonly candidateCpuMillis: number | null;
+  readonly controlError: string | null;
+  readonly candidateError: string | null;
 }
 
 /** Targets of a replay: both clusters, and runs with its account. */
@@ -286,6 +288,7 @@ function resultOf(
     ...{ queryId, digest, user, standsFor, verdict, reason },
     ...{ controlQuery: control.queryId, candidateQuery: candidate.queryId },
     ...{ controlCpuMillis: control.cpuMillis, candidateCpuMillis: candidate.cpuMillis },
+    ...{ controlError: errorOf(control), candidateError: errorOf(candidate) },
   };
 }
 

@@ -11,7 +11,10 @@ export interface DigestVerdict {
   readonly controlCpuMillis: number;
   readonly candidateCpuMillis: number;
   /** A query with the verdict: in the history, and at both clusters. */
-  readonly example: Pick<ReplayResult, 'queryId' | 'controlQuery' | 'candidateQuery' | 'user'>;
+  readonly example: Pick<
+    ReplayResult,
+    'queryId' | 'controlQuery' | 'candidateQuery' | 'controlError' | 'candidateError' | 'user'
+  >;
 }
 
 const rank = (verdict: VerdictKind) => verdictKinds.indexOf(verdict);
@@ -20,12 +23,12 @@ const rank = (verdict: VerdictKind) => verdictKinds.indexOf(verdict);
 export function digestVerdicts(results: readonly ReplayResult[]): readonly DigestVerdict[] {
   const verdicts = [...Map.groupBy(results, ({ digest }) => digest)].map(([digest, of]): DigestVerdict => {
     const worst = of.reduce((one, other) => (rank(other.verdict) < rank(one.verdict) ? other : one));
-    const { queryId, controlQuery, candidateQuery, user, reason, verdict } = worst;
+    const { queryId, controlQuery, candidateQuery, controlError, candidateError, user, reason, verdict } = worst;
     return {
       ...{ digest, verdict, reason, queries: of.length },
       controlCpuMillis: of.reduce((sum, each) => sum + (each.controlCpuMillis ?? 0), 0),
       candidateCpuMillis: of.reduce((sum, each) => sum + (each.candidateCpuMillis ?? 0), 0),
-      example: { queryId, controlQuery, candidateQuery, user },
+      example: { queryId, controlQuery, candidateQuery, controlError, candidateError, user },
     };
   });
   return verdicts.sort((a, b) => rank(a.verdict) - rank(b.verdict) || b.candidateCpuMillis - a.candidateCpuMillis);

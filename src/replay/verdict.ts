@@ -72,3 +72,9 @@ export function verdictOf(
 function errorText({ error }: Extract<StatementRun, { kind: 'failed' }>): string {
   return `${error.name}: ${error.message}`;
 }
+
+/** Error of a run, or the reason that it has no end; null: none. */
+export function errorOf(run: StatementRun): string | null {
+  if (run.kind === 'failed') return errorText(run);
+  return run.kind === 'lost' && run.reason !== '' ? run.reason : null;
+}

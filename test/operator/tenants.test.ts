@@ -376,7 +376,7 @@ describe.skipIf(!controlPlaneAvailable)('two teams on a real API server', () => 
       expect((await call('north', 'GET', '/api/queries?user=of-south-user')).json.queries).toEqual([]);
       expect((await call('north', 'DELETE', '/api/queries/running/of-south')).status).toBe(404);
       expect((await call('north', 'GET', '/api/pages')).json.pages.sort()).toEqual([
-        ...['cluster', 'history', 'limits', 'queue', 'routing-rules', 'workload'],
+        ...['cluster', 'history', 'limits', 'queue', 'replays', 'routing-rules', 'workload'],
       ]);
       for (const path of ['/api/overview', '/api/audit']) expect((await call('north', 'GET', path)).status).toBe(403);
     });

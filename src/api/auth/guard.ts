@@ -246,6 +246,7 @@ const pageCalls: readonly (readonly [pattern: RegExp, pages: readonly string[]])
   [/^\/api\/queries(\/export)?$/, ['history']],
   [/^\/api\/statistics$/, ['dashboard', 'history']],
   [/^\/api\/(digests|estimates|quarantine)(\/|$)/, ['workload']],
+  [/^\/api\/replays(\/|$)/, ['replays']],
   [/^\/webapp\/(get|update)RoutingRules$/, ['routing-rules']],
   [/^\/api\/(rules|ruleHits)(\/|$)/, ['routing-rules']],
   [/^\/api\/(groups|limits)(\/|$)/, ['limits']],

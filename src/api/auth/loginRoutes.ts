@@ -303,6 +303,7 @@ const mainCalls: Readonly<Record<string, readonly [method: string, url: string]>
   cluster: ['GET', '/api/clusters'],
   history: ['POST', '/api/history/search'],
   workload: ['GET', '/api/digests'],
+  replays: ['GET', '/api/replays'],
   // Callers that may not list rules can explain their own requests there.
   'routing-rules': ['POST', '/api/explain'],
   limits: ['GET', '/api/groups'],
@@ -340,7 +341,9 @@ export function pageRoutes(api: ApiContext): void {
       const pages: string[] = [];
       // Their lists have the objects of the namespaces of the caller.
       const listed =
-        request.namespaces === null ? [] : ['cluster', 'limits', 'history', 'workload', 'queue', 'routing-rules'];
+        request.namespaces === null
+          ? []
+          : ['cluster', 'limits', 'history', 'workload', 'replays', 'queue', 'routing-rules'];
       for (const [page, access] of accesses)
         if (access === 'public' || listed.includes(page) || (await caller.permits(access))) pages.push(page);
       return { pages };

@@ -88,10 +88,6 @@ export const Explanation = Type.Object({
   ),
   clusters: Type.Array(Type.Object(considered)),
   waitsFor: textOrNull('What it would wait for now: the limits that are full. Null: nothing.'),
-  survival: objectOrNull('How it continues if its cluster cannot finish it. Null: it ends with its cluster.', {
-    reasons: list(Type.String(), 'Reasons of retries.'),
-    to: list(Type.String(), 'Routing groups of the next attempts, in order.'),
-  }),
   rules: list(RuleEffect, 'Every rule in order, and what became of it.'),
   conditions: list(
     ReadConditions.items,

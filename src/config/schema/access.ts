@@ -269,6 +269,7 @@ export const pageNames = [
   'selector',
   'history',
   'workload',
+  'replays',
   'routing-rules',
   'limits',
   'queue',

@@ -1,4 +1,5 @@
 import {
+  IconArrowsDiff,
   IconBinaryTree,
   IconChartBar,
   IconChartLine,
@@ -59,6 +60,19 @@ export const pages: readonly Page[] = [
     icon: IconChartBar,
     load: () => import('../pages/workload/WorkloadPage.tsx'),
     details: [{ path: 'workload/:digest', title: 'Statement', load: () => import('../pages/workload/DigestPage.tsx') }],
+  },
+  {
+    id: 'replays',
+    path: 'replays',
+    title: 'Replays',
+    icon: IconArrowsDiff,
+    load: () => import('../pages/replays/ReplaysPage.tsx'),
+    details: [
+      {
+        ...{ path: 'replays/:namespace/:name', title: 'Replay' },
+        load: async () => ({ default: (await import('../pages/replays/ReplaysPage.tsx')).ReplayPage }),
+      },
+    ],
   },
   {
     id: 'routing-rules',

@@ -20,9 +20,11 @@ import type {
   PropertyView,
   QuarantineList,
   QueryPage,
+  QueryReplayReport,
   QuerySeries,
   QueueList,
   RateSeries,
+  ReplayState,
   ResourceGroupView,
   RuleHitList,
   RuleInventory,
@@ -226,6 +228,36 @@ export function useDigest(digest: string, parameters: URLSearchParams) {
   const path = `${objectPath('/api/digests', digest)}?${parameters}`;
   return useQuery({ queryKey: [path], queryFn: getter<DigestDetails>(path), refetchInterval: MINUTE_MS });
 }
+
+export const REPLAYS = ['replays'];
+
+/** Path of a replay. */
+export const replayPath = ({ namespace, name }: Pick<ReplayState, 'namespace' | 'name'>): string =>
+  objectPath(objectPath('/api/replays', namespace), name);
+
+/** All replays, polled more often while one runs. */
+export function useReplays() {
+  return useQuery({
+    queryKey: REPLAYS,
+    queryFn: getter<readonly ReplayState[]>('/api/replays'),
+    refetchInterval: ({ state: { data = [] } }) => (data.some(isActive) ? RUNNING_MS : SLOW_MS),
+  });
+}
+
+/** One replay, with its report for administrators. @param hasReport true fetches the report */
+export function useReplay(of: Pick<ReplayState, 'namespace' | 'name'>, hasReport: boolean) {
+  const path = replayPath(of);
+  return useQuery({
+    queryKey: [...REPLAYS, path, hasReport],
+    queryFn: async (context) =>
+      hasReport
+        ? await getter<QueryReplayReport>(`${path}/report`)(context)
+        : { replay: await getter<ReplayState>(path)(context), digests: null },
+    refetchInterval: ({ state: { data } }) => (data !== undefined && isActive(data.replay) ? RUNNING_MS : SLOW_MS),
+  });
+}
+
+const isActive = ({ progress, resource }: ReplayState): boolean => progress?.verified == null && !resource.suspended;
 
 /** One change of the audit; fetched if it is not in the list. @param id may be empty */
 export function useAuditedChange(id: string, isKnown: boolean) {

@@ -16,6 +16,7 @@ export type { LoginMethod, LoginMethods, UiConfiguration, UsablePages, UserInfo 
 export type * from '../../api/clusters.ts';
 export type { Calibration } from '../../api/estimates.ts';
 export type { GroupDetails, GroupState, LimitState } from '../../api/limits.ts';
+export type { QueryReplayReport, ReplayState } from '../../api/replays.ts';
 export type * from '../../api/responses/overview.ts';
 export type * from '../../api/responses/queries.ts';
 export type * from '../../api/responses/routing.ts';

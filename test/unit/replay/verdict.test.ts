@@ -51,7 +51,7 @@ test('equal errors of a query that once succeeded prove nothing', () => {
 const result = (digest: string, verdict: ReplayResult['verdict'], reason: string): ReplayResult => ({
   ...{ queryId: '20261127_1', digest, user: 'ann', verdict, reason },
   ...{ standsFor: { queries: 1, cpuMillis: 1 }, controlQuery: 'c1', candidateQuery: 'd1' },
-  ...{ controlCpuMillis: 5, candidateCpuMillis: 6 },
+  ...{ controlCpuMillis: 5, candidateCpuMillis: 6, controlError: null, candidateError: null },
 });
 
 test('reports the worst verdict of each shape', () => {

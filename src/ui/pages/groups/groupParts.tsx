@@ -78,7 +78,7 @@ export function specOf(group: Pick<GroupState, 'spec' | 'resource'>): RoutingGro
 /** Capacity, limits and queue of a group, as names and texts. */
 export function groupFacts(group: GroupDetails): readonly (readonly [name: string, value: string | undefined])[] {
   const { clusters, running, waiting, refused, isDefault } = group;
-  const { strategy, maxRunningQueries, fallbacks, whenFull, bestEffort, queue = {}, survival } = specOf(group);
+  const { strategy, maxRunningQueries, fallbacks, whenFull, bestEffort, queue = {} } = specOf(group);
   const eligible = clusters.filter(({ takesNewQueries }) => takesNewQueries);
   return [
     ['Takes new queries', `${eligible.length} of ${clusters.length} ${clusters.length === 1 ? 'backend' : 'backends'}`],
@@ -93,10 +93,6 @@ export function groupFacts(group: GroupDetails): readonly (readonly [name: strin
     [
       'Fallbacks serve',
       fallbacks !== undefined && whenFull === 'Fallback' ? 'also while none of its backends has room' : undefined,
-    ],
-    [
-      'Reads continue elsewhere',
-      survival && `${survival.reasons.join(', ')}: ${(survival.to ?? [group.name]).join(', ')}`,
     ],
     ['Default group', isDefault ? 'queries that nothing else decides on go here' : undefined],
   ];

@@ -137,6 +137,7 @@ export const stateRows: Record<string, OperationRows> = {
             'cluster',
             'history',
             'workload',
+            'replays',
             'routing-rules',
             'limits',
             'queue',
