@@ -52,8 +52,9 @@ describe.skipIf(!canBrowse)('the dashboard', () => {
     await chart.waitFor();
     // The interval that is not over yet is marked in each chart, and named on it.
     expect(await page.getByText('not over yet', { exact: true }).count()).toBe(3);
+    await page.getByRole('region', { name: 'Now' }).getByText('0 backends take no queries').waitFor();
     const box = await chart.boundingBox();
-    await page.mouse.move((box?.x ?? 0) + (box?.width ?? 0) - 14, (box?.y ?? 0) + 100);
+    await chart.hover({ position: { x: (box?.width ?? 0) - 14, y: 100 } });
     await page.getByText(/, not over yet$/).waitFor();
     await page.getByRole('img', { name: /^Queries per minute that failed/ }).waitFor();
     await page.getByRole('img', { name: /^Duration of queries/ }).waitFor();
@@ -161,6 +162,42 @@ describe.skipIf(!canBrowse)('the dashboard', () => {
     }
     await page.goto(rig.pages);
     await verdict.getByText(/^No problem is known/).waitFor();
+  });
+
+  test('resources that the source lost stay routed, and are removed after a question', async () => {
+    const declare = async (names: readonly string[]) => {
+      const text = names.map((name) =>
+        stringify(resourceManifest('RoutingRule', name, { condition: 'false', routeTo: { routingGroup: 'adhoc' } })),
+      );
+      await writeFile(join(rig.manifests, 'many.yaml'), text.join('---\n'));
+    };
+    const rules = async () => {
+      const response = await fetch(`${rig.gateway.url}/api/rules`);
+      return ((await response.json()) as { rules: readonly { name: string }[] }).rules.map(({ name }) => name);
+    };
+    const all = ['r1', 'r2', 'r3', 'r4', 'r5', 'r6'];
+    await declare(all);
+    await expect.poll(async () => (await rules()).sort()).toEqual(all);
+    await declare(['r1']);
+    await using window = await openWindow(rig.pages);
+    const { page } = window;
+    const problem = page
+      .getByRole('region', { name: 'Problems' })
+      .getByRole('listitem')
+      .filter({ hasText: 'still routed' });
+    await problem.getByText(/^RoutingRule \([56]\): .*default\/r2, .*default\/r6/).waitFor();
+    await expectSound(window);
+    await problem.getByRole('button', { name: 'Remove them' }).click();
+    const question = page.getByRole('dialog');
+    await question.getByText(/these [56] resources/).waitFor();
+    await question.getByRole('button', { name: 'Remove' }).click();
+    await page.getByText('The resources are removed.').waitFor();
+    await problem.waitFor({ state: 'detached' });
+    await expect.poll(rules).toEqual(['r1']);
+    // Headers name groups only without rules.
+    await rm(join(rig.manifests, 'many.yaml'));
+    await expect.poll(rules).toEqual([]);
+    expect(window.defects).toEqual([]);
   });
 
   test('a queue that grows and queries that are refused are named, with where more about them stands', async () => {

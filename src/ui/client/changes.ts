@@ -3,7 +3,7 @@ import { useCallback } from 'react';
 import { useLatest } from '../components/addressState.ts';
 import { confirm, notifyFailed, notifyWritten, type Question } from '../components/notify.tsx';
 import { type ApiResponse, callWhole } from './call.ts';
-import { objectPath, QUARANTINE, QUEUE, RUNNING_KEY } from './resources.ts';
+import { HELD, OVERVIEW, objectPath, QUARANTINE, QUEUE, RUNNING_KEY } from './resources.ts';
 import type { QuarantineEntry, QueuedQuery, RunningQuery } from './types.ts';
 
 interface Change<V, T> {
@@ -89,6 +89,21 @@ export const useRelease = () =>
       keys: [QUARANTINE],
       done: ({ digest, exactDigest }) => `${exactDigest ?? digest} is accepted again.`,
       failed: ({ digest, exactDigest }) => `${exactDigest ?? digest} could not be released`,
+    },
+  );
+
+/** Asks, then removes resources that the source lost from routing. @param subject number of resources */
+export const useConfirmLosses = () =>
+  useAsked<number>(
+    (held) => {
+      const text = `Queries no longer go to what ${held === 1 ? 'this resource declares' : `these ${held} resources declare`}, on all replicas.`;
+      return { title: 'Remove what the source lost?', text, action: 'Remove', dangerous: true };
+    },
+    {
+      write: () => callWhole('/api/heldDeletions/confirm'),
+      keys: [HELD, OVERVIEW],
+      done: () => 'The resources are removed.',
+      failed: () => 'The resources could not be removed',
     },
   );
 

@@ -14,6 +14,7 @@ import type {
   Drain,
   GroupDetails,
   GroupState,
+  HeldDeletionList,
   LimitState,
   Overview,
   ProblemList,
@@ -40,7 +41,7 @@ export const GROUPS_KEY = ['groups'];
 export const QUEUE = ['queue'];
 export const RULES = ['rules'];
 export const RUNNING_KEY = ['running'];
-const OVERVIEW = ['overview'];
+export const OVERVIEW = ['overview'];
 const PROBLEMS = ['overview', 'problems'];
 
 /** Function of a query that calls a path. */
@@ -218,6 +219,17 @@ export function useQuarantine() {
   });
 }
 
+export const HELD = ['/api/heldDeletions'];
+
+/** Resources that their source lost and that are routed until an administrator confirms the loss. */
+export function useHeldDeletions() {
+  return useQuery({
+    queryKey: HELD,
+    queryFn: getter<HeldDeletionList>('/api/heldDeletions'),
+    refetchInterval: ALL_MS,
+  });
+}
+
 /** Predicted and actual classes of queries. @param parameters of `GET /api/estimates` */
 export function useCalibration(parameters: URLSearchParams) {
   const path = `/api/estimates?${parameters}`;
@@ -302,7 +314,7 @@ export interface RunningFilter {
   readonly user?: string;
 }
 
-/** Polling interval of all running queries. */
+/** Polling interval of all running queries, and of losses. */
 const ALL_MS = 10_000;
 
 /**

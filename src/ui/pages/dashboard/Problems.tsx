@@ -1,12 +1,15 @@
 import { Anchor, Group, Paper, Text } from '@mantine/core';
-import { IconAlertOctagon, IconAlertTriangle, IconCircleCheck } from '@tabler/icons-react';
+import { IconAlertOctagon, IconAlertTriangle, IconCircleCheck, IconTrash } from '@tabler/icons-react';
 import type { ReactNode } from 'react';
 import { Link } from 'react-router';
+import { useConfirmLosses } from '../../client/changes.ts';
+import { useHeldDeletions } from '../../client/resources.ts';
 import type { Overview, OverviewProblem, ProblemList } from '../../client/types.ts';
-import { LightBadge, To } from '../../components/elements.tsx';
-import { Panel } from '../../components/frame.tsx';
+import { LightBadge, SmallAction, To } from '../../components/elements.tsx';
+import { Panel, RequestState } from '../../components/frame.tsx';
 import { clusterAddress, groupAddress, Names, ruleAddress } from '../../components/names.tsx';
 import { Ago, Time } from '../../components/time.tsx';
+import { useRole } from '../../session/session.ts';
 import classes from './dashboard.module.css';
 
 const looks = {
@@ -72,7 +75,8 @@ export function Problems({ list: { problems, counts } }: { readonly list: Proble
 }
 
 function Row({ problem }: { readonly problem: OverviewProblem }) {
-  const { severity, reason, since, groups, groupCount, rules, ruleCount, object } = problem;
+  const { kind, severity, reason, since, groups, groupCount, rules, ruleCount, object } = problem;
+  const isAdmin = useRole('ADMIN');
   return (
     <li>
       <div className={classes.problem}>
@@ -91,6 +95,7 @@ function Row({ problem }: { readonly problem: OverviewProblem }) {
       <Text size="sm" className={classes.name}>
         {reason}
       </Text>
+      {kind === 'DeletionsHeld' && isAdmin && <HeldDeletions />}
       {groupCount > 0 && object.kind !== 'routingGroup' && (
         <Affected title="Routing groups" names={groups} count={groupCount} address={groupAddress} />
       )}
@@ -98,6 +103,29 @@ function Row({ problem }: { readonly problem: OverviewProblem }) {
         <Affected title="Rules" names={rules} count={ruleCount} address={ruleAddress} />
       )}
     </li>
+  );
+}
+
+/** Resources that are routed until their loss is confirmed, and the button that confirms it. */
+function HeldDeletions() {
+  const held = useHeldDeletions();
+  const remove = useConfirmLosses();
+  return (
+    <RequestState query={held} label="Loading what the source lost">
+      {({ losses }) => (
+        <Group gap="xs">
+          <Text size="sm" className={classes.name}>
+            {losses.map(({ kind, held: count, names }) => `${kind} (${count}): ${names.join(', ')}`).join('; ')}
+          </Text>
+          <SmallAction
+            label="Remove them"
+            icon={IconTrash}
+            disabled={losses.length === 0}
+            onClick={() => void remove(losses.reduce((sum, loss) => sum + loss.held, 0))}
+          />
+        </Group>
+      )}
+    </RequestState>
   );
 }
 
