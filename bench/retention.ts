@@ -1,6 +1,6 @@
 import { pino } from 'pino';
 import { openStore } from '../src/store/openStore.ts';
-import { hasPostgresql, startPostgresql } from '../test/support/postgresql.ts';
+import { askPostgresql, hasPostgresql, startPostgresql } from '../test/support/postgresql.ts';
 
 const QUERIES = 400_000;
 const DAY_MS = 86_400_000;
@@ -13,7 +13,10 @@ const fill = [
      ${created}, 'http://trino-' || i % 5 || ':8080', 'user' || i % 500, 'source' || i % 50, 'adhoc', 'http://trino-' || i % 5 || ':8080'
    from generate_series(1, ${QUERIES}) as i`,
   `insert into eg_query_decisions (query_id, cluster, created, decision, rule_name)
-   select '20261127_000000_' || i || '_bench', 'trino-' || i % 5, ${created}, '{"trace":"' || repeat(md5(i::text), 24) || '"}', 'rule' || i % 20
+   select '20261127_000000_' || i || '_bench', 'trino-' || i % 5, ${created}, '{"group":"adhoc","decidedBy":"rule","rule":"rule' || i % 20 || '","times":{"receivedAt":' || ${created}
+       || '},"request":{"text":' || i % 900 || ',"headers":{"x-engine-user":"user' || i % 500 || '","x-engine-client-tags":"' || md5(i::text)
+       || '"}},"candidates":[' || (select string_agg('{"cluster":"trino-' || c || '","running":' || i * c % 90 || '}', ',')
+       from generate_series(1, 8) as c) || '],"rules":"' || md5(i || 'a') || md5(i || 'b') || md5(i || 'c') || '"}', 'rule' || i % 20
    from generate_series(1, ${QUERIES}) as i`,
   `insert into eg_query_outcomes (query_id, created, last_seen, refused, cluster, routing_group, user_name, source, rule_name,
      state, elapsed_ms, elapsed_bucket, queued_ms, queued_bucket, cpu_ms, processed_rows, processed_bytes, result_bytes, pages, certainty)
@@ -22,10 +25,19 @@ const fill = [
    from generate_series(1, ${QUERIES}) as i`,
 ];
 
-/** `npm run bench -- retention`: WAL of PostgreSQL for the deletion of 200,000 queries of 400,000, with the vacuum that follows. */
+/**
+ * `npm run bench -- retention`: WAL of PostgreSQL for the deletion of 200,000 queries of 400,000, with the vacuum that follows, without
+ * and with `wal_compression`.
+ */
 export async function run(): Promise<void> {
   if (!hasPostgresql()) return;
+  for (const compression of ['off', 'lz4']) await measure(compression);
+}
+
+async function measure(compression: string): Promise<void> {
+  console.log(`wal_compression ${compression}:`);
   const server = await startPostgresql();
+  await askPostgresql(server.port, `alter role postgres set wal_compression = '${compression}'`);
   const store = await openStore({
     ...(await server.createDatabase()),
     runMigrations: true,
