@@ -95,8 +95,8 @@ export const useRelease = () =>
 /** Asks, then removes resources that the source lost from routing. @param subject number of resources */
 export const useConfirmLosses = () =>
   useAsked<number>(
-    (held) => {
-      const text = `Queries no longer go to what ${held === 1 ? 'this resource declares' : `these ${held} resources declare`}, on all replicas.`;
+    (count) => {
+      const text = `Queries no longer go to what ${count === 1 ? 'this resource declares' : `these ${count} resources declare`}, on all replicas.`;
       return { title: 'Remove what the source lost?', text, action: 'Remove', dangerous: true };
     },
     {

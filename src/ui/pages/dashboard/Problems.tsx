@@ -108,10 +108,10 @@ function Row({ problem }: { readonly problem: OverviewProblem }) {
 
 /** Resources that are routed until their loss is confirmed, and the button that confirms it. */
 function HeldDeletions() {
-  const held = useHeldDeletions();
+  const query = useHeldDeletions();
   const remove = useConfirmLosses();
   return (
-    <RequestState query={held} label="Loading what the source lost">
+    <RequestState query={query} label="Loading what the source lost">
       {({ losses }) => (
         <Group gap="xs">
           <Text size="sm" className={classes.name}>
