@@ -102,6 +102,8 @@ export interface ReplayParts {
 
 const warmUp: RunStatement = { text: 'SELECT 1', user: null, headers: {}, prepared: null };
 const TURN_MS = 2_000;
+/** Queries in a row without a response of a cluster, after which a replay fails: each may take as long as its limit. */
+const MAX_LOST = 10;
 const DAY_MINUTES = 24 * 60;
 const nothing: Share = { queries: 0, cpuMillis: 0 };
 const noVerdicts = Object.fromEntries(verdictKinds.map((kind) => [kind, 0])) as Record<VerdictKind, number>;
@@ -115,7 +117,8 @@ export class ReplayJobs {
   #timer: NodeJS.Timeout | null = null;
   #turn: Promise<void> | null = null;
   #isEmpty = false;
-  #running: { readonly plan: ReplayPlan; readonly end: AbortController } | null = null;
+  /** `isHeld`: it only selects queries. */
+  #running: { readonly plan: ReplayPlan; readonly end: AbortController; readonly isHeld: boolean } | null = null;
 
   constructor(parts: ReplayParts, clock: Clock, logger: Logger) {
     this.#parts = parts;
@@ -128,7 +131,8 @@ export class ReplayJobs {
       const running = this.#running;
       // A replay ends with its resource or window, and begins again when the resource changes.
       const plan = running && this.#parts.plans().find((each) => isSame(each, running.plan));
-      if (running !== null && (plan == null || this.#holdOf(plan) !== null)) running.end.abort(new Error('held'));
+      if (running !== null && (plan == null || (!running.isHeld && this.#holdOf(plan) !== null)))
+        running.end.abort(new Error('the replay changed or is held'));
       this.#turn ??= this.#next()
         .catch((error: unknown) => this.#logger.warn({ err: error }, 'replay deferred'))
         .finally(() => {
@@ -159,7 +163,7 @@ export class ReplayJobs {
       const progress = progressOf(stored.get(plan.uid), plan);
       if (progress !== null && !this.#isDue(plan, progress)) continue;
       const end = new AbortController();
-      this.#running = { plan, end };
+      this.#running = { plan, end, isHeld: this.#holdOf(plan) !== null };
       try {
         await this.#run(plan, progress, end.signal);
       } catch (error) {
@@ -197,25 +201,30 @@ export class ReplayJobs {
     const begins = stored === null || stored.verified !== null || stored.state === 'failed';
     if (hold !== null && stored?.state === 'held') return await this.#put(plan, { ...stored, message: hold });
     let progress = begins ? newProgress(plan, this.#clock.now()) : stored;
+    if (begins) await this.#put(plan, progress, true);
     const targets = await this.#parts.targets(plan);
     if (typeof targets === 'string') return await this.#put(plan, { ...progress, state: 'waiting', message: targets });
-    await this.#put(plan, { ...progress, state: 'selecting' }, begins);
+    await this.#put(plan, { ...progress, state: 'selecting' });
     // Another leader chooses the same queries again.
     const { queries, recorded, excluded } = await this.#parts.select(plan, progress.started, signal);
     const results = (await repository.results(plan.uid)).map((text): ReplayResult => JSON.parse(text));
     progress = results.reduce(withResult, { ...selectedOf(progress, queries), recorded, excluded });
     if (hold !== null) return await this.#put(plan, { ...progress, state: 'held', message: hold });
     await this.#put(plan, { ...progress, state: 'running', message: '' });
-    const replayed = new Set(results.map(({ queryId }) => queryId));
-    const pending = queries.filter(({ queryId }) => !replayed.has(queryId)).values();
+    const known = new Set(results.map(({ queryId }) => queryId));
+    const pending = queries.filter(({ queryId }) => !known.has(queryId)).values();
     const runs = this.#parts.runs(targets.account);
     // The first query of a server that just started can fail, and no other: it is not counted.
     for (const cluster of [targets.control, targets.candidate]) await runs.run(cluster, warmUp, plan.limits, signal);
+    let lostInRow = 0;
     const replayNext = async () => {
       for (const query of pending) {
-        if (signal.aborted || !this.#parts.isLeader()) return;
+        if (signal.aborted || lostInRow >= MAX_LOST || !this.#parts.isLeader()) return;
         const { statement, hasFailed } = query;
-        const result = resultOf(query, await replayQuery(runs, statement, hasFailed, { ...plan, ...targets }, signal));
+        const replayed = await replayQuery(runs, statement, hasFailed, { ...plan, ...targets }, signal);
+        const { control, candidate } = replayed;
+        lostInRow = control.kind === 'lost' || candidate.kind === 'lost' ? lostInRow + 1 : 0;
+        const result = resultOf(query, replayed);
         await repository.putResult(plan.uid, result.queryId, JSON.stringify(result));
         progress = withResult({ ...progress, state: 'running', message: '' }, result);
         await this.#put(plan, progress);
@@ -223,7 +232,8 @@ export class ReplayJobs {
     };
     await Promise.all(Array.from({ length: plan.concurrency }, replayNext));
     if (signal.aborted || !this.#parts.isLeader()) return;
-    await this.#put(plan, { ...progress, state: 'done', ...conclusionOf(progress, plan) });
+    const state = lostInRow >= MAX_LOST ? 'failed' : 'done';
+    await this.#put(plan, { ...progress, state, ...conclusionOf(progress, plan) });
     this.#logger.info({ replay: `${plan.namespace}/${plan.name}`, queries: progress.replayed.queries }, 'replay ended');
   }
 
@@ -301,12 +311,14 @@ export function coverageOf({ recorded, covered }: Pick<ReplayProgress, 'recorded
 
 /** True if the candidate is verified, with the reason. */
 function conclusionOf(progress: ReplayProgress, { minCoverage }: ReplayPlan) {
-  const { verdicts } = progress;
+  const { verdicts, selected, replayed, recorded } = progress;
+  const isComplete = replayed.queries >= selected.queries && recorded.queries > 0;
   const failing = verdictKinds.filter((kind) => isUnexplained(kind) && verdicts[kind] > 0);
   const { cpu } = coverageOf(progress);
   const message =
     failing.length > 0
       ? `${failing.map((kind) => `${verdicts[kind]} ${kind}`).join(', ')}: the report lists them`
       : `the compared queries stand for ${cpu} % of the CPU time; spec.minCoverage is ${minCoverage}`;
-  return { verified: failing.length === 0 && cpu >= minCoverage && progress.recorded.queries > 0, message };
+  const isVerified = isComplete && failing.length === 0 && cpu >= minCoverage;
+  return { verified: isVerified, message };
 }

@@ -1,7 +1,15 @@
 /** Replays of recorded queries between simulated engines: selection, holds, reports, the command (docs/replay.md). */
 import { readFileSync } from 'node:fs';
+import { pino } from 'pino';
+import { Agent } from 'undici';
 import { expect, test } from 'vitest';
 import type { SimulatedEngine } from '../../../demo/simulatedEngine.ts';
+import { systemClock } from '../../../src/model/clock.ts';
+import { productNames } from '../../../src/model/names.ts';
+import { PageThread } from '../../../src/replay/pageThread.ts';
+import { ReplayJobs, type ReplayPlan, type ReplayProgress } from '../../../src/replay/replayJobs.ts';
+import { StatementRuns } from '../../../src/replay/statementRuns.ts';
+import type { KnexStore } from '../../../src/store/openStore.ts';
 import { runCommand } from '../../support/commandLine.ts';
 import type { GatewayProcess } from '../../support/gatewayProcess.ts';
 import { manifest } from '../../support/manifest.ts';
@@ -9,6 +17,7 @@ import { runQuery } from '../../support/statementClient.ts';
 import { call, worldOf } from '../../support/world.ts';
 
 const world = worldOf('test');
+const HOUR = 3_600_000;
 const NATION = 'SELECT name FROM tpch.tiny.nation WHERE nationkey < 7';
 const NODES = 'SELECT node_id FROM system.runtime.nodes';
 const WRITE = 'CREATE TABLE lake.web.copy AS SELECT 1 AS n';
@@ -85,6 +94,74 @@ test('the command shows the cost without sending, then verifies, and its exit co
   const failed = await runCommand(options);
   expect(failed).toMatchObject({ code: 1, stdout: expect.stringContaining('green responded with status 500') });
   expect((await runCommand(['replay', '-f', junit, '--server', gateway.url])).code).toBe(2);
+});
+
+/** A plan of a replay on the clusters, and its clock. */
+function jobsOf(store: KnexStore, control: string, target: string, queries: number, clock: { time: number }) {
+  const pages = world.closing(new PageThread());
+  const dispatcher = new Agent();
+  const limits = { time: 60_000, cpu: 60_000 };
+  const none = { routingGroups: null, users: null, excludeCatalogs: [], perDigest: 1, max: 1, decider: null };
+  const plan: ReplayPlan = {
+    ...{ uid: 'u', revision: 'r', namespace: 'n', name: 'a', control: 'blue', candidate: 'green', mode: 'run' },
+    ...{
+      isSuspended: false,
+      last: HOUR,
+      filter: none,
+      limits,
+      concurrency: 1,
+      minCoverage: 0,
+      every: HOUR,
+      window: null,
+    },
+  };
+  const share = { queries: 1, cpuMillis: 1 };
+  const select = async () => ({
+    queries: Array.from({ length: queries }, (_, n) => ({
+      ...{ queryId: `q${n}`, digest: 'd', cpuMillis: 1, hasFailed: false, standsFor: share },
+      statement: { text: 'SELECT 1', user: null, headers: {}, prepared: null },
+    })),
+    ...{ recorded: { queries, cpuMillis: queries }, excluded: {} },
+  });
+  const account = { username: 'replay', password: '', impersonates: false };
+  const clusters = {
+    control: { name: 'blue', proxyTo: control },
+    candidate: { name: 'green', proxyTo: target },
+  };
+  const noted: ReplayProgress[] = [];
+  const jobs = new ReplayJobs(
+    {
+      ...{ repository: store.replays, select, targets: async () => ({ ...clusters, account }) },
+      runs: () => new StatementRuns(productNames('Engine'), account, dispatcher, pages),
+      ...{ isLeader: () => true, plans: () => [plan], uids: () => new Set(['u']) },
+      note: (_plan, progress) => noted.push(progress),
+    },
+    { ...systemClock, now: () => clock.time },
+    pino({ level: 'silent' }),
+  );
+  world.closing({ close: () => jobs.stop().then(() => dispatcher.destroy()) });
+  jobs.start();
+  return noted;
+}
+
+test('a replay starts again after its interval, continues after a restart, and fails if a cluster does not respond', async () => {
+  const [blue, green] = [await world.engine({ name: 'blue' }), await world.engine({ name: 'green', record: true })];
+  const store = await world.store();
+  const clock = { time: 1_800_000_000_000 };
+  const noted = jobsOf(store, blue.url, green.url, 12, clock);
+  const last = () => noted.at(-1);
+  await expect.poll(() => last()?.state, { timeout: 30_000 }).toBe('done');
+  expect(last()).toMatchObject({ verified: true, started: clock.time, replayed: { queries: 12 } });
+  clock.time += HOUR;
+  green.setState({ failingStatements: 500 });
+  await expect.poll(() => last()?.state, { timeout: 30_000 }).toBe('failed');
+  expect(last()).toMatchObject({ verified: false, started: clock.time, verdicts: { FailedOnCandidate: 10 } });
+  // Another leader continues with what has no result.
+  green.setState({ failingStatements: 0 });
+  await store.replays.put('u', JSON.stringify({ ...last(), state: 'running', verified: null }));
+  const others = jobsOf(store, blue.url, green.url, 12, clock);
+  await expect.poll(() => others.at(-1)?.state, { timeout: 30_000 }).toBe('done');
+  expect(others.at(-1)?.verdicts).toMatchObject({ FailedOnCandidate: 10, Same: 2 });
 });
 
 test('outside of its window a replay is held, and REST cannot name a file with a password', async () => {
