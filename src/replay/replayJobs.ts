@@ -211,8 +211,8 @@ export class ReplayJobs {
     progress = results.reduce(withResult, { ...selectedOf(progress, queries), recorded, excluded });
     if (hold !== null) return await this.#put(plan, { ...progress, state: 'held', message: hold });
     await this.#put(plan, { ...progress, state: 'running', message: '' });
-    const known = new Set(results.map(({ queryId }) => queryId));
-    const pending = queries.filter(({ queryId }) => !known.has(queryId)).values();
+    const earlier = new Set(results.map(({ queryId }) => queryId));
+    const pending = queries.filter(({ queryId }) => !earlier.has(queryId)).values();
     const runs = this.#parts.runs(targets.account);
     // The first query of a server that just started can fail, and no other: it is not counted.
     for (const cluster of [targets.control, targets.candidate]) await runs.run(cluster, warmUp, plan.limits, signal);
