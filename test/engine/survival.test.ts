@@ -12,13 +12,14 @@ import { until } from '../support/gateway.ts';
 import { type GatewayProcess, startGateway } from '../support/gatewayProcess.ts';
 import { declare, manifest, sharedSecret } from '../support/queueing.ts';
 import { shareOf } from '../support/sharedServer.ts';
-import { runQuery } from '../support/statementClient.ts';
+import { follow, type QueryResults, runQuery, submit } from '../support/statementClient.ts';
 import { type Distribution, installDistribution, missingTools, works } from './distribution.ts';
 import { type Front, startFront } from './front.ts';
+import { idleCatalog } from './queries.ts';
 import type { TrinoPair } from './sharedTrinos.ts';
 import { listQueries } from './trinoQueries.ts';
 import { startTrino, type TrinoServer } from './trinoServer.ts';
-import { installMorePrograms, type MorePrograms, waitingClients } from './waitingClients.ts';
+import { installMorePrograms, type MorePrograms, showByDbt, waitingClients } from './waitingClients.ts';
 
 const missing = await missingTools();
 const available = requireComponent('a tool of the engine suite', missing.length === 0, `install ${missing.join(', ')}`);
@@ -48,8 +49,8 @@ describe.skipIf(!available || !canBuildGo || !postgresql.available())('survival 
     await mkdir(join(folder, 'resources'));
     ({ trinos } = await shareOf<TrinoPair>('trinoPair'));
     const limits = { 'query.max-memory': '30MB', 'query.max-memory-per-node': '30MB' };
-    small = await startTrino('small', distribution, {}, limits);
-    for (const { url } of trinos) await runQuery(url, createTable, asTrino);
+    small = await startTrino('small', distribution, {}, limits, idleCatalog);
+    for (const { url } of [...trinos, small]) await runQuery(url, createTable, asTrino);
     const [a, b] = trinos;
     await declare(
       join(folder, 'resources'),
@@ -57,7 +58,9 @@ describe.skipIf(!available || !canBuildGo || !postgresql.available())('survival 
       manifest('EngineCluster', 'trino-b', { proxyTo: b.url, routingGroup: 'large' }),
       manifest('EngineCluster', 'small', { proxyTo: small.url, routingGroup: 'small' }),
       manifest('RoutingGroup', 'adhoc', { survival: { reasons: ['ClusterLost'], to: ['large'] } }),
-      manifest('RoutingGroup', 'small', { survival: { reasons: ['InsufficientResources'], to: ['large'] } }),
+      manifest('RoutingGroup', 'small', {
+        survival: { reasons: ['ClusterLost', 'InsufficientResources'], to: ['large'] },
+      }),
     );
     const config = {
       ...sharedSecret,
@@ -92,11 +95,34 @@ describe.skipIf(!available || !canBuildGo || !postgresql.available())('survival 
     expect(ended).toMatchObject([{ state: 'FAILED' }]);
   }, 300_000);
 
+  /** Queries with a part of a text that run at a server. */
+  const runningAt = async ({ url }: { readonly url: string }, text: string) =>
+    (await listQueries({ url })).filter(({ state, query }) => state === 'RUNNING' && query.includes(text)).length;
+
+  test('a read of dbt ends right after kill -9 of its coordinator', async () => {
+    const [direct, routed] = [join(folder, 'dbt-direct'), join(folder, 'dbt-routed')];
+    const { output } = await showByDbt(programs, trinos[1].url, aggregation, direct);
+    expect(output).toContain('20');
+    const front = await startFront(
+      gateways.map(({ url }) => url),
+      false,
+      ['X-Trino-Routing-Group', 'small'],
+    );
+    try {
+      const end = showByDbt(programs, front.url, aggregation, routed);
+      await expect.poll(() => runningAt(small, 'twenty'), { timeout: 120_000, interval: 500 }).toBe(1);
+      await small.kill();
+      expect(await end).toMatchObject({ code: 0, output });
+    } finally {
+      await front.close();
+    }
+  }, 400_000);
+
   test('reads of each client end right after kill -9 of their coordinator, and a write fails', async () => {
     const [a, b] = trinos;
     const file = join(folder, 'queries.txt');
     await writeFile(file, `run ${aggregation}\n`);
-    // dbt writes tables: what it runs ends with its cluster.
+    // dbt writes tables: its models end with their cluster.
     const clients = waitingClients(distribution, programs).filter(({ name }) => name !== 'dbt');
     const runAll = (url: string, name: string) =>
       Promise.all(
@@ -107,14 +133,14 @@ describe.skipIf(!available || !canBuildGo || !postgresql.available())('survival 
         }),
       );
     const direct = await runAll(b.url, 'direct');
-    const runningAt = async ({ url }: { readonly url: string }) =>
-      (await listQueries({ url })).filter(({ state, query }) => state === 'RUNNING' && query.includes('twenty')).length;
     const write = runQuery(front.url, `INSERT INTO blackhole.default.twenty ${aggregation.replace(', sum(n)', '')}`, {
       ...asTrino,
       signal: AbortSignal.timeout(240_000),
     }).catch((error: Error) => ({ error }));
+    let begun: QueryResults = await submit(front.url, 'SELECT * FROM tpch.sf1.lineitem', asTrino);
+    while (begun.data === undefined) begun = await follow(begun.nextUri ?? '', asTrino);
     const routed = runAll(front.url, 'routed');
-    await expect.poll(() => runningAt(a), { timeout: 60_000, interval: 500 }).toBe(clients.length + 1);
+    await expect.poll(() => runningAt(a, 'twenty'), { timeout: 60_000, interval: 500 }).toBe(clients.length + 1);
     process.kill(a.pid, 'SIGKILL');
     const ends = await routed;
     for (const [index, { name }] of clients.entries()) {
@@ -123,7 +149,11 @@ describe.skipIf(!available || !canBuildGo || !postgresql.available())('survival 
       expect({ name, code: end.code, output: end.output }).toEqual({ name, code: 0, output: expected.output });
     }
     expect((await write).error?.message).toMatch(/was lost with its cluster|HTTP 502/);
-    const atB = (await listQueries(b)).filter(({ query }) => query === aggregation);
-    expect(atB).toHaveLength(2 * clients.length);
+    const atB = await listQueries(b);
+    expect(atB.filter(({ query }) => query === aggregation)).toHaveLength(2 * clients.length);
+    // After its first rows a read ends with its cluster.
+    while (begun.nextUri !== undefined) begun = await follow(begun.nextUri, asTrino);
+    expect(begun.error).toMatchObject({ errorName: 'REMOTE_HOST_GONE' });
+    expect(atB.filter(({ query }) => query.includes('lineitem'))).toHaveLength(1);
   }, 400_000);
 });

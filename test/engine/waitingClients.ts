@@ -131,6 +131,15 @@ export function waitingClients(distribution: Distribution, { go, dbt }: MoreProg
   ];
 }
 
+/** Runs a query by `dbt show`, which writes nothing. @param folder of its own */
+export async function showByDbt({ dbt }: MorePrograms, url: string, sql: string, folder: string): Promise<ClientEnd> {
+  await cp(join(programs, 'dbt'), folder, { recursive: true });
+  const args = ['--no-send-anonymous-usage-stats', '--no-version-check', '--quiet', 'show', '--output', 'json'];
+  const env = { ...process.env, TRINO_PORT: new URL(url).port, DBT_PROFILES_DIR: folder };
+  const { code, stdout, errors } = await ended(dbt, [...args, '--inline', sql], { cwd: folder, env });
+  return { code, output: stdout, errors, ids: [] };
+}
+
 /** Warnings and errors of dbt's log. */
 function messagesOf(log: string): string {
   const lines = log.split('\n').filter((line) => line !== '');
