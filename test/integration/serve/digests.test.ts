@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { DigestDetails, DigestList, QueryPage } from '../../../src/api/responses/queries.ts';
+import type { DigestDetails, DigestList, QuarantineList, QueryPage } from '../../../src/api/responses/queries.ts';
 import type { KnexStore } from '../../../src/store/openStore.ts';
 import type { StoredReplay } from '../../../src/store/queryOutcome.ts';
 import { until } from '../../support/gateway.ts';
@@ -182,6 +182,32 @@ describe('figures by digest', () => {
     expect(others).toHaveLength(2);
     for (const digest of others) expect((await call(`/api/digests/${digest}`, 'ann')).status).toBe(404);
     expect((await call('/api/digests', 'machine')).status).toBe(403);
+  });
+
+  test('in quarantine are listed with their own names to users, who cannot release them', async () => {
+    const store = await world.store();
+    const lost = { group: 'adhoc', qualifier: '.', digest: '00000000000000d1', exactDigest: '00000000000000e1' };
+    for (const [user, cluster] of [
+      ['ann', 'a'],
+      ['bob', 'b'],
+    ] as const)
+      await store.quarantine.note({ ...lost, user, cluster, queryId: `of ${user}` });
+    await store.close();
+    const seenBy = async (user: string) => {
+      const { json } = await call('/api/quarantine', user);
+      return json.quarantined.map((each: QuarantineList['quarantined'][number]) => [each.users, each.canRelease]);
+    };
+    expect(await seenBy('boss')).toEqual([[['ann', 'bob'], true]]);
+    expect(await seenBy('ann')).toEqual([[['ann'], false]]);
+    expect((await call('/api/quarantine', 'machine')).status).toBe(403);
+    const release = async (user: string) => {
+      const url = `${gateway.url}/api/quarantine/adhoc/${lost.exactDigest}`;
+      return (await fetch(url, { method: 'DELETE', headers: basic(user, 'x') })).status;
+    };
+    expect(await release('ann')).toBe(404);
+    expect(await seenBy('boss')).toHaveLength(1);
+    expect(await release('boss')).toBe(204);
+    expect(await seenBy('boss')).toEqual([]);
   });
 
   test('reject a range that ends before it starts', async () => {
