@@ -32,6 +32,8 @@ export interface ResultDigest {
 const TOLERANCES = { double: 1e-10, real: 2e-5 } as const;
 /** Significant digits of floating-point numbers in arrays, maps and rows. */
 const DIGITS = { double: 10, real: 5 } as const;
+/** Factor of numbers in sums, so that sums of the greatest doubles are finite in any order. */
+const SCALE = 2 ** -64;
 const PRIMES = [0x01000193, 0x85ebca6b] as const;
 
 /** Type of a column's floating-point numbers; null: its values are exact. */
@@ -103,9 +105,10 @@ export class ResultFold {
         const sums = this.#numbers[index];
         const value = row[index];
         if (sums == null || typeof value !== 'number') continue;
-        sums.sum += value;
-        sums.weighted += value * weight;
-        sums.magnitude += Math.abs(value);
+        const part = value * SCALE;
+        sums.sum += part;
+        sums.weighted += part * weight;
+        sums.magnitude += Math.abs(part);
       }
       this.#rowSum.add(this.#row);
       this.#sequence.hash(this.#row.text, this.#sequence.a, this.#sequence.b);

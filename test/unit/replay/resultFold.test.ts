@@ -60,6 +60,8 @@ const one = (type: string, ...values: unknown[]) =>
 test.each([
   ['sums of floating-point numbers in another order', 'double', [0.1 + 0.2 + 0.3], [0.3 + 0.2 + 0.1], null],
   ['two zeros', 'double', [-0], [0], null],
+  ['the greatest doubles in another order', 'double', [1.5e308, 1.5e308, -1.5e308], [1.5e308, -1.5e308, 1.5e308], null],
+  ['the greatest doubles', 'double', [1.5e308, 1.5e308], [1.5e308, 1.4e308], 'values'],
   ['the ninth digit of a double', 'double', [1.00000001], [1.00000002], 'values'],
   ['the fifth digit of a real', 'real', [1.00001], [1.00002], null],
   ['NaN in place of a number', 'double', ['NaN'], [0], 'values'],
