@@ -38,9 +38,15 @@ export function cpuMicroseconds(pid: number): number {
   return ((Number(fields[11]) + Number(fields[12])) * 1_000_000) / ticksPerSecond;
 }
 
+/** CPU time of the first thread of a process, which runs the event loop, in microseconds. */
+export function cpuMicrosecondsOfMainThread(pid: number): number {
+  const fields = fieldsOf(`${pid}/task/${pid}`);
+  return ((Number(fields[11]) + Number(fields[12])) * 1_000_000) / ticksPerSecond;
+}
+
 /** Fields of proc(5) from the third on. */
-function fieldsOf(pid: number): readonly string[] {
-  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+function fieldsOf(process: number | string): readonly string[] {
+  const stat = readFileSync(`/proc/${process}/stat`, 'utf8');
   // The second field is the program's name in parentheses and may hold spaces.
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ');
 }

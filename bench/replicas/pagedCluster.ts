@@ -38,6 +38,8 @@ function serve(): void {
       ...(next === 2 ? result : {}),
     };
     response.setHeader('content-type', 'application/json');
+    if (request.headers['x-engine-transaction-id'] === 'NONE')
+      response.setHeader('x-engine-started-transaction-id', queryId);
     response.end(JSON.stringify(request.url === '/v1/info' ? { starting: false } : body));
   });
   server.listen(0, '127.0.0.1', () => parentPort?.postMessage((server.address() as AddressInfo).port));

@@ -141,7 +141,7 @@ export function reportHead({ namespace, name, spec, progress }: ReplayState): Re
 
 function replayState({ uid: _uid, progress, ...replay }: InventoryReplay): ReplayState {
   if (progress === null) return { ...replay, progress };
-  const { started, revision: _revision, covered: _covered, ...others } = progress;
+  const { started, revision: _revision, covered: _covered, until: _until, ...others } = progress;
   const coverage = coverageOf(progress);
   return { ...replay, progress: { ...others, started: new Date(started).toISOString(), coverage } } as ReplayState;
 }

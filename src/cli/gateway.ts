@@ -112,7 +112,7 @@ export async function startComponents({ context, beginStop, close }: OpenContext
     }),
   );
   onClose(await startSizeEstimates(storage.store.sizeEstimates, storage.estimates, config.sizeClasses, context));
-  openReplays(context, storage, control, tls.clusters);
+  openReplays(context, storage, control, tls.clusters, overload);
   monitors.start();
   await control.start();
   await dataPlane.start();

@@ -94,10 +94,14 @@ export function historySettings({ dataStore, queryHistory }: GatewayConfig): His
 }
 
 /** Addresses that clusters may have. */
-export function clusterAddresses({ resources }: GatewayConfig): ClusterAddresses {
-  const { source, allowedAddresses } = resources;
+/** Addresses that clusters may have, as plain data. */
+export function clusterAddressOptions({ resources: { source, allowedAddresses } }: GatewayConfig) {
   // Authors of other sources operate the gateway; engines on the same machine are theirs.
-  return new ClusterAddresses({ allowed: allowedAddresses, loopback: source !== 'kubernetes' });
+  return { allowed: allowedAddresses, loopback: source !== 'kubernetes' };
+}
+
+export function clusterAddresses(config: GatewayConfig): ClusterAddresses {
+  return new ClusterAddresses(clusterAddressOptions(config));
 }
 
 export function ruleCompilerOptions({ routingRules, requestAnalyzerConfig: { analyzeRequest } }: GatewayConfig) {

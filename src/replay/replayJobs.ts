@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import type { Clock } from '../model/clock.ts';
 import { GatewayError } from '../model/errors.ts';
+import type { ReplayRange } from '../store/historyReplay.ts';
 import type { ReplayRepository } from '../store/replayRepository.ts';
 import { replayQuery } from './replayedQuery.ts';
 import type { SelectedQuery, SelectionFilter, SelectionReport, Share } from './selection.ts';
@@ -21,7 +22,9 @@ export interface ReplayPlan {
   readonly candidate: string;
   readonly mode: 'run' | 'validate';
   readonly isSuspended: boolean;
-  /** Milliseconds before its start from which queries are chosen. */
+  /** True: it repeats reads as they end; false: it replays recorded queries. */
+  readonly isLive: boolean;
+  /** Milliseconds before its start of which queries are chosen; of a live one, milliseconds until its end. */
   readonly last: number;
   readonly filter: SelectionFilter;
   readonly limits: RunLimits;
@@ -46,6 +49,8 @@ export interface ReplayProgress {
   readonly message: string;
   /** Milliseconds since 1970. */
   readonly started: number;
+  /** Time until which reads were repeated, in milliseconds since 1970; of live replays. */
+  readonly until: number;
   /** Queries that are replayed, and the CPU time of their records: the expected cost on each cluster. */
   readonly selected: Share;
   /** Replayed queries, and their CPU time on both clusters. */
@@ -83,11 +88,20 @@ export interface ReplayTargets {
   readonly account: RunAccount;
 }
 
+/** Results of repeated reads, and all reads that they were chosen from. */
+export interface ShadowReport extends Pick<SelectionReport, 'recorded' | 'excluded'> {
+  readonly results: readonly ReplayResult[];
+}
+
 /** Parts of the gateway that replays use. */
 export interface ReplayParts {
   readonly repository: ReplayRepository;
   /** Chooses queries of the history. @param started milliseconds since 1970, the end of the range */
   select(plan: ReplayPlan, started: number, signal: AbortSignal): Promise<SelectionReport>;
+  /** Repeats reads that ended in a range at the candidate. */
+  shadow(plan: ReplayPlan, targets: ReplayTargets, range: ReplayRange, signal: AbortSignal): Promise<ShadowReport>;
+  /** The resource that the gateway is short of, or null: then nothing is repeated. */
+  shortage(): string | null;
   /** Clusters and account of a plan, or the reason that nothing can be sent. */
   targets(plan: ReplayPlan): Promise<ReplayTargets | string>;
   runs(account: RunAccount): StatementRuns;
@@ -100,10 +114,17 @@ export interface ReplayParts {
   note(plan: ReplayPlan, progress: ReplayProgress): void;
 }
 
-const warmUp: RunStatement = { text: 'SELECT 1', user: null, headers: {}, prepared: null };
+/** Statement that a cluster runs before others: the first query of a server that just started can fail, and no other. */
+export const warmUp: RunStatement = { text: 'SELECT 1', user: null, headers: {}, prepared: null };
 const TURN_MS = 2_000;
 /** Queries in a row without a response of a cluster, after which a replay fails: each may take as long as its limit. */
 const MAX_LOST = 10;
+/** Milliseconds after its end that a read is in the database, and bounds of the part of time that a turn covers. */
+const SETTLE_MS = 2_000;
+const MIN_SLICE_MS = 3_000;
+const MAX_SLICE_MS = 60_000;
+/** Longest time that such a read may have run. */
+const MAX_RUN_MS = 120_000;
 const DAY_MINUTES = 24 * 60;
 const nothing: Share = { queries: 0, cpuMillis: 0 };
 const noVerdicts = Object.fromEntries(verdictKinds.map((kind) => [kind, 0])) as Record<VerdictKind, number>;
@@ -204,6 +225,7 @@ export class ReplayJobs {
     if (begins) await this.#put(plan, progress, true);
     const targets = await this.#parts.targets(plan);
     if (typeof targets === 'string') return await this.#put(plan, { ...progress, state: 'waiting', message: targets });
+    if (plan.isLive) return await this.#shadow(plan, progress, targets, signal);
     await this.#put(plan, { ...progress, state: 'selecting' });
     // Another leader chooses the same queries again.
     const { queries, recorded, excluded } = await this.#parts.select(plan, progress.started, signal);
@@ -214,18 +236,17 @@ export class ReplayJobs {
     const earlier = new Set(results.map(({ queryId }) => queryId));
     const pending = queries.filter(({ queryId }) => !earlier.has(queryId)).values();
     const runs = this.#parts.runs(targets.account);
-    // The first query of a server that just started can fail, and no other: it is not counted.
     for (const cluster of [targets.control, targets.candidate]) await runs.run(cluster, warmUp, plan.limits, signal);
     let lostInRow = 0;
     const replayNext = async () => {
       for (const query of pending) {
         if (signal.aborted || lostInRow >= MAX_LOST || !this.#parts.isLeader()) return;
-        const { statement, hasFailed } = query;
-        const replayed = await replayQuery(runs, statement, hasFailed, { ...plan, ...targets }, signal);
+        const { statement, error } = query;
+        const replayed = await replayQuery(runs, statement, error !== null, { ...plan, ...targets }, signal);
         const { control, candidate } = replayed;
         lostInRow = control.kind === 'lost' || candidate.kind === 'lost' ? lostInRow + 1 : 0;
         const result = resultOf(query, replayed);
-        await repository.putResult(plan.uid, result.queryId, JSON.stringify(result));
+        await repository.putResults(plan.uid, [result]);
         progress = withResult({ ...progress, state: 'running', message: '' }, result);
         await this.#put(plan, progress);
       }
@@ -235,6 +256,37 @@ export class ReplayJobs {
     const state = lostInRow >= MAX_LOST ? 'failed' : 'done';
     await this.#put(plan, { ...progress, state, ...conclusionOf(progress, plan) });
     this.#logger.info({ replay: `${plan.namespace}/${plan.name}`, queries: progress.replayed.queries }, 'replay ended');
+  }
+
+  /** Repeats reads that ended since the last turn. */
+  async #shadow(plan: ReplayPlan, before: ReplayProgress, targets: ReplayTargets, signal: AbortSignal): Promise<void> {
+    const now = this.#clock.now();
+    const hold = this.#holdOf(plan);
+    // Reads that ended while it was held or waited are left out.
+    if (hold !== null) return await this.#put(plan, { ...before, state: 'held', message: hold });
+    const running = { ...before, state: 'running', message: '' } as const;
+    if (before.state !== 'running') return await this.#put(plan, { ...running, until: now });
+    const to = now - SETTLE_MS;
+    if (to - before.until < MIN_SLICE_MS) return;
+    const shortage = this.#parts.shortage();
+    const message = `the gateway is short of ${shortage}: reads are left out`;
+    if (shortage !== null) return await this.#put(plan, { ...running, message, until: to });
+    const endedFrom = Math.max(before.until, to - MAX_SLICE_MS);
+    const max = plan.filter.max - before.replayed.queries;
+    const part = { ...plan, filter: { ...plan.filter, max, perDigest: max } };
+    const range = { from: endedFrom - MAX_RUN_MS, to, endedFrom };
+    const { results, recorded, excluded: others } = await this.#parts.shadow(part, targets, range, signal);
+    await this.#parts.repository.putResults(plan.uid, results);
+    const excluded: Record<string, Share> = { ...before.excluded };
+    for (const [reason, other] of Object.entries(others))
+      excluded[reason] = sumOf(excluded[reason] ?? nothing, other, 1);
+    const share = results.reduce((sum, { standsFor }) => sumOf(sum, standsFor, 1), nothing);
+    const progress = results.reduce(withResult, {
+      ...{ ...running, until: to, recorded: sumOf(before.recorded, recorded, 1), excluded },
+      ...{ selected: sumOf(before.selected, share, 1), covered: sumOf(before.covered, share, 1) },
+    });
+    const isOver = now >= before.started + plan.last || progress.replayed.queries >= plan.filter.max;
+    await this.#put(plan, isOver ? { ...progress, state: 'done', ...conclusionOf(progress, plan) } : progress);
   }
 
   async #put(plan: ReplayPlan, progress: ReplayProgress, begins = false): Promise<void> {
@@ -261,7 +313,7 @@ function progressOf(stored: string | undefined, { revision }: ReplayPlan): Repla
 
 function newProgress({ revision }: ReplayPlan, started: number): ReplayProgress {
   return {
-    ...{ revision, state: 'waiting', message: '', started, verdicts: noVerdicts, verified: null },
+    ...{ revision, state: 'waiting', message: '', started, until: started, verdicts: noVerdicts, verified: null },
     ...{ selected: nothing, replayed: nothing, recorded: nothing, covered: nothing, excluded: {} },
   };
 }
@@ -290,7 +342,8 @@ function withResult(progress: ReplayProgress, result: ReplayResult): ReplayProgr
   };
 }
 
-function resultOf(
+/** Result of a query by the verdict on it. */
+export function resultOf(
   { queryId, digest, standsFor, statement: { user } }: SelectedQuery,
   { kind: verdict, reason, control, candidate }: Awaited<ReturnType<typeof replayQuery>>,
 ): ReplayResult {

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
 import { productNames } from '../model/names.ts';
 import type { StoredDecision } from '../routing/storedDecision.ts';
@@ -8,10 +9,11 @@ import type { QueryProperties } from '../sql/queryProperties.ts';
 import type { ReplayedRow, ReplayRange } from '../store/historyReplay.ts';
 import type { JdbcSettings } from '../store/jdbcUrl.ts';
 import { readHistory } from '../store/openStore.ts';
+import type { StatementError } from './pageWorker.ts';
 import { REPLAY_SOURCE, type RunStatement } from './statementRuns.ts';
 
 /** Reasons that a recorded query is not replayed (docs/replay.md#which-queries-are-replayed). */
-export type Exclusion = 'incomplete' | 'notRead' | 'catalog' | 'engine' | 'enough';
+export type Exclusion = 'incomplete' | 'notRead' | 'catalog' | 'engine' | 'enough' | 'dropped';
 
 /** Queries that a replay chooses from. */
 export interface SelectionFilter {
@@ -19,6 +21,8 @@ export interface SelectionFilter {
   readonly routingGroups: readonly string[] | null;
   readonly users: readonly string[] | null;
   readonly excludeCatalogs: readonly string[];
+  /** Share of the queries that are considered, by a hash of their ids. */
+  readonly percent: number;
   readonly perDigest: number;
   readonly max: number;
   /** Only queries that a tenant decides; null: all. */
@@ -37,8 +41,8 @@ export interface SelectedQuery {
   readonly digest: string;
   readonly cpuMillis: number;
   readonly statement: RunStatement;
-  /** True if it failed by an error of its user. */
-  readonly hasFailed: boolean;
+  /** Error of its user by which it failed; null: it ended well. */
+  readonly error: StatementError | null;
   /** Recorded queries that it stands for: its part of those of its digest. */
   readonly standsFor: Share;
 }
@@ -128,10 +132,11 @@ export class Selection {
   }
 
   add(row: ReplayedRow): void {
-    const { routingGroups, users } = this.#filter;
+    const { percent, routingGroups, users } = this.#filter;
     if (row.source === REPLAY_SOURCE) return;
     if (routingGroups !== null && !routingGroups.includes(row.routingGroup ?? '')) return;
     if (users !== null && !users.includes(row.user ?? '')) return;
+    if (percent < 100 && percentOf(row.queryId) >= percent) return;
     if (!this.#isDecided(row)) return;
     const cpuMillis = row.statement?.cpuMillis ?? 0;
     addTo(this.#recorded, cpuMillis);
@@ -159,7 +164,7 @@ export class Selection {
 
   /** Chooses a query, or returns the reason that it is not replayed. */
   #choose(row: ReplayedRow, cpuMillis: number): Exclusion | null {
-    const { state, errorType, digest: shape } = row.statement ?? {};
+    const { state, errorType, errorName, errorMessage, digest: shape } = row.statement ?? {};
     const { excludeCatalogs, perDigest, max } = this.#filter;
     const hasFailed = state !== 'FINISHED';
     if (hasFailed && errorType !== 'USER_ERROR') return 'engine';
@@ -181,13 +186,20 @@ export class Selection {
     digest.chosen += 1;
     this.#characters += statement.text.length + (statement.prepared?.text.length ?? 0);
     this.#chosen.push({
-      ...{ queryId: row.queryId, digest: shape ?? '', cpuMillis, statement, hasFailed, of: digest },
+      ...{ queryId: row.queryId, digest: shape ?? '', cpuMillis, statement, of: digest },
+      error: hasFailed ? { name: errorName ?? 'UNKNOWN', message: errorMessage ?? '' } : null,
     });
     return null;
   }
 }
 
-function addTo(share: Share, cpuMillis: number): void {
+/** Place of a query between 0 and 100, the same on every replica. */
+function percentOf(queryId: string): number {
+  return (createHash('sha256').update(queryId).digest().readUInt32BE() / 2 ** 32) * 100;
+}
+
+/** Adds a query to a share. */
+export function addTo(share: Share, cpuMillis: number): void {
   share.queries += 1;
   share.cpuMillis += cpuMillis;
 }

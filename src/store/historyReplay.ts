@@ -1,5 +1,6 @@
 import { newestFirst, type QueryPlace, storable, whereWithin } from './columns.ts';
 import type { Database } from './database.ts';
+import { RUNNING } from './queryOutcome.ts';
 import type { Dialect } from './store.ts';
 
 export interface ReplayRange {
@@ -11,6 +12,8 @@ export interface ReplayRange {
   readonly source?: string;
   /** True: rows have `statement`, and queries without a cluster are left out. */
   readonly withStatements?: boolean;
+  /** Only queries that ended since, in milliseconds since 1970, and before `to`; with `withStatements`. */
+  readonly endedFrom?: number;
 }
 
 /** Inputs of a replay of a recorded query on a cluster, and its end. */
@@ -20,6 +23,8 @@ interface RecordedStatement {
   readonly replay: string | null;
   readonly state: string | null;
   readonly errorType: string | null;
+  readonly errorName: string | null;
+  readonly errorMessage: string | null;
   readonly cpuMillis: number | null;
 }
 
@@ -122,20 +127,26 @@ async function page(
       if (range.withStatements === true) {
         query.leftJoin('eg_query_outcomes as o', 'o.query_id', 'h.query_id').select({
           ...{ digest: 'd.digest', replay: 'd.replay', state: 'o.state', errorType: 'o.error_type' },
+          ...{ errorName: 'o.error_name', errorMessage: 'o.error_message' },
           cpuMillis: 'o.cpu_ms',
         });
       }
     }
+    if (range.endedFrom !== undefined)
+      query.whereNot('o.state', RUNNING).whereBetween('o.last_seen', [range.endedFrom, range.to - 1]);
     if (range.user !== undefined) query.where('h.user_name', storable(range.user));
     if (range.source !== undefined) query.where('h.source', storable(range.source));
     whereWithin(query, 'h.created', range);
     newestFirst(query, 'h', after);
     return query;
   });
-  return rows.map(({ length, digest, replay, state, errorType, cpuMillis, ...row }) => ({
+  return rows.map(({ length, digest, replay, state, errorType, errorName, errorMessage, cpuMillis, ...row }) => ({
     ...row,
     ...(range.withStatements === true && {
-      statement: { digest, replay, state, errorType, cpuMillis: cpuMillis === null ? null : Number(cpuMillis) },
+      statement: {
+        ...{ digest, replay, state, errorType, errorName, errorMessage },
+        cpuMillis: cpuMillis === null ? null : Number(cpuMillis),
+      },
     }),
     queryText: row.queryText ?? '',
     isCut: (length ?? 0) > MAX_TEXT_LENGTH,

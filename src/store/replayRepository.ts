@@ -1,5 +1,8 @@
-import { cutToWidth } from './columns.ts';
+import { batches, cutToWidth } from './columns.ts';
 import type { Database } from './database.ts';
+
+/** Results in a statement. */
+const MAX_ROWS = 100;
 
 /** Progress and results of replays, as JSON (docs/database.md#replays). */
 export class ReplayRepository {
@@ -23,11 +26,15 @@ export class ReplayRepository {
     });
   }
 
-  async putResult(id: string, queryId: string, result: string): Promise<void> {
-    const row = { replay_id: id, query_id: cutToWidth(queryId, 256), result };
-    await this.#database.run((knex) =>
-      knex('eg_replay_results').insert(row).onConflict(['replay_id', 'query_id']).merge(),
-    );
+  async putResults(id: string, results: readonly { readonly queryId: string }[]): Promise<void> {
+    const rows = results.map((result) => {
+      const queryId = cutToWidth(result.queryId, 256);
+      return { replay_id: id, query_id: queryId, result: JSON.stringify(result) };
+    });
+    for (const some of batches(rows, MAX_ROWS))
+      await this.#database.run((knex) =>
+        knex('eg_replay_results').insert(some).onConflict(['replay_id', 'query_id']).merge(),
+      );
   }
 
   async results(id: string): Promise<readonly string[]> {

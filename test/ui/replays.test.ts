@@ -84,6 +84,9 @@ describe.skipIf(!canBrowse)('Replays', () => {
     expect(await new Response(await download.createReadStream()).text()).toContain('not verified');
     await page.goto(`${rig.pages}/replays/default/gone`);
     await page.getByText('There is no replay default/gone.').waitFor();
+    await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Replays' }).click();
+    await fillNew('live', 'Or percent of live reads', '50');
+    await page.getByRole('row').filter({ hasText: 'default/live' }).filter({ hasText: 'running' }).waitFor();
     expect(window.defects).toEqual([]);
   });
 

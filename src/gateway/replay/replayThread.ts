@@ -1,10 +1,12 @@
 import { GatewayError } from '../../model/errors.ts';
 import { WorkerEnded, WorkerThread, WorkerTimeout } from '../../model/workerThread.ts';
+import type { ShadowReport } from '../../replay/replayJobs.ts';
 import type { SelectionJob, SelectionReport } from '../../replay/selection.ts';
 import { parseJdbcUrl } from '../../store/jdbcUrl.ts';
 import type { ReplayReport } from './historyReplay.ts';
 import type { ReplayJob } from './recordedQuery.ts';
 import type { ReplayReply } from './replayWorker.ts';
+import type { ShadowJob } from './shadow.ts';
 
 /** The worker's file: of the sources, or of the bundled program. */
 const workerFile = new URL(`./replayWorker.${import.meta.url.endsWith('.ts') ? 'ts' : 'js'}`, import.meta.url);
@@ -15,9 +17,16 @@ const MAX_HEAP_MB = 384;
 /** An idle thread ends after this time: who edits rules asks again, and a start takes half a second. */
 const IDLE_MS = 10_000;
 
+type Job = ReplayJob | SelectionJob | ShadowJob;
+type ReportOf<J extends Job> = J extends ShadowJob
+  ? ShadowReport
+  : J extends ReplayJob
+    ? ReplayReport
+    : SelectionReport;
+
 /** Reads the history in a thread, one job at a time: for the impact of rules, or to choose queries. */
 export class ReplayThread {
-  readonly #thread = new WorkerThread<ReplayJob | SelectionJob, ReplayReply>(workerFile, MAX_HEAP_MB);
+  readonly #thread = new WorkerThread<Job, ReplayReply>(workerFile, MAX_HEAP_MB);
   #isRunning = false;
   #idleTimer: NodeJS.Timeout | undefined;
 
@@ -26,10 +35,7 @@ export class ReplayThread {
    * @throws GatewayError EG_CONFLICT (another one runs), EG_IMPOSSIBLE (the database is in memory, or the thread needs
    * too much), EG_DATABASE_UNAVAILABLE
    */
-  async run<Job extends ReplayJob | SelectionJob>(
-    job: Job,
-    signal: AbortSignal,
-  ): Promise<Job extends ReplayJob ? ReplayReport : SelectionReport> {
+  async run<J extends Job>(job: J, signal: AbortSignal): Promise<ReportOf<J>> {
     const { password } = job.database;
     // A thread receives plain data.
     const database = { ...job.database, password: typeof password === 'object' ? await password.read() : password };
@@ -51,7 +57,7 @@ export class ReplayThread {
     clearTimeout(this.#idleTimer);
     try {
       const reply = await this.#thread.run({ ...job, database }, job.bounds.time + MARGIN_MS, signal);
-      if ('report' in reply) return reply.report as Job extends ReplayJob ? ReplayReport : SelectionReport;
+      if ('report' in reply) return reply.report as ReportOf<J>;
       throw new GatewayError(reply.error.code, reply.error.message);
     } catch (error) {
       throw failureOf(error);

@@ -85,6 +85,11 @@ export class OverloadManager {
     });
   }
 
+  /** True while any load is shed. */
+  get isShort(): boolean {
+    return this.#level > 0;
+  }
+
   /** Checks the memory from now on. @returns a function that ends it */
   start(connections: Connections): () => void {
     this.#connections = connections;

@@ -20,6 +20,13 @@ export interface ServerTls {
   readonly tlsMaterial?: ClusterTlsMaterial | undefined;
 }
 
+/** Settings of connections to some servers, as plain data for another thread. */
+export interface ClusterTlsData {
+  readonly context: SecureContextOptions;
+  readonly verifyHostname: boolean;
+  readonly servers: readonly (readonly [origin: string, server: ServerTls | null])[];
+}
+
 type PlainConnectorFactory = (
   options: buildConnector.BuildOptions & { readonly timeout: number; readonly allowH2: false },
 ) => buildConnector.connector;
@@ -64,6 +71,16 @@ export class ClusterTls {
     this.#serverAt = serverAt;
     this.#guard = guard;
     this.#logger = logger;
+  }
+
+  /** Settings of connections to the servers of some URLs. */
+  dataFor(urls: readonly string[]): ClusterTlsData {
+    const servers = urls.map((url) => {
+      const origin = originOfUrl(url) ?? url;
+      const server = this.#serverAt(origin);
+      return [origin, server && { name: server.name, tls: server.tls, tlsMaterial: server.tlsMaterial }] as const;
+    });
+    return { context: this.#files.current.context, verifyHostname: this.#verifyHostname, servers };
   }
 
   /**

@@ -137,7 +137,9 @@ function replayReferences({ control, candidate }: QueryReplaySpec, one?: string,
 
 function planOf({ metadata }: Resource, spec: QueryReplaySpec, tenancy: Tenancy): ReplayPlan {
   const { suspend = false, gatewayClassName: _class, ...replayed } = spec;
-  const { last = replayDefaults.last, routingGroups = null, users = null, perDigest, max } = spec.from.history;
+  const { history, live } = spec.from;
+  const { routingGroups = null, users = null, max = replayDefaults.max } = history ?? live ?? {};
+  const last = history === undefined ? (live?.for ?? replayDefaults.for) : (history.last ?? replayDefaults.last);
   const { concurrency = replayDefaults.concurrency, time, cpu } = spec.limits ?? {};
   const { excludeCatalogs = [], minCoverage = replayDefaults.minCoverage, window, every } = spec;
   const { uid, namespace, name } = metadata;
@@ -146,9 +148,11 @@ function planOf({ metadata }: Resource, spec: QueryReplaySpec, tenancy: Tenancy)
     ...{ uid, revision: createHash('sha256').update(JSON.stringify(replayed)).digest('hex').slice(0, 16) },
     ...{ namespace, name, control: spec.control, candidate: spec.candidate, isSuspended: suspend },
     ...{ mode: spec.mode === 'Validate' ? 'validate' : 'run', last: durationMs(last), concurrency, minCoverage },
+    isLive: live !== undefined,
     filter: {
       ...{ routingGroups, users, excludeCatalogs: excludeCatalogs.map((each) => each.toLowerCase()) },
-      ...{ perDigest: perDigest ?? replayDefaults.perDigest, max: max ?? replayDefaults.max },
+      ...{ perDigest: live === undefined ? (history?.perDigest ?? replayDefaults.perDigest) : max, max },
+      percent: live?.percent ?? 100,
       decider: tenant === null ? null : { tenancy: tenancy.data, tenant },
     },
     limits: { time: durationMs(time ?? replayDefaults.time), cpu: durationMs(cpu ?? replayDefaults.cpu) },

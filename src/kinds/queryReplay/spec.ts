@@ -18,6 +18,7 @@ export const QUERY_REPLAYS = 'queryreplays';
 /** Defaults of the fields. */
 export const replayDefaults = {
   ...{ last: '24h', perDigest: 3, max: 2_000, concurrency: 2, minCoverage: 80, time: '10m', cpu: '30m' },
+  for: '1h',
 } as const;
 
 const clusterName = (description: string) => Type.String({ minLength: 1, maxLength: 253, description });
@@ -36,18 +37,32 @@ const timeOfDay = (field: string) =>
     ...cel(formed('^([01][0-9]|2[0-3]):[0-5][0-9]$', `${field} must be a time of a day, such as 22:00`)),
   });
 
+const filter = {
+  routingGroups: names('Only queries of these routing groups.'),
+  users: names('Only queries of these users.'),
+  max: optionalInteger(1, 10_000, 'Queries at most.', { default: replayDefaults.max }),
+};
+
 /** `spec.from.history`. */
 const History = closedObject(
   {
     last: optionalDuration('last', '1m', '720h', `Time before the start; ${replayDefaults.last} by default.`),
-    routingGroups: names('Only queries of these routing groups.'),
-    users: names('Only queries of these users.'),
+    ...filter,
     perDigest: optionalInteger(1, 100, 'Queries of each shape, catalog and schema, the newest first.', {
       default: replayDefaults.perDigest,
     }),
-    max: optionalInteger(1, 10_000, 'Queries at most.', { default: replayDefaults.max }),
   },
   'Recorded queries.',
+);
+
+/** `spec.from.live`. */
+const Live = closedObject(
+  {
+    percent: Type.Integer({ minimum: 1, maximum: 100, description: 'Percent of the reads that are repeated.' }),
+    for: optionalDuration('for', '1m', '720h', `Time after which it ends; ${replayDefaults.for} by default.`),
+    ...filter,
+  },
+  'Reads of clients, repeated at the candidate seconds after they ended.',
 );
 
 /** `spec.replayAs`. */
@@ -91,7 +106,11 @@ export const QueryReplaySpec = closedObject(
       'Run: results are compared. Validate: the engines check the statements, and nothing runs.',
       { default: 'Run' },
     ),
-    from: closedObject({ history: History }, 'Source of the queries.'),
+    from: closedObject({ history: Type.Optional(History), live: Type.Optional(Live) }, 'Source of the queries.', [
+      'has(self.history) != has(self.live)',
+      'from must have either history or live',
+      ({ history, live }) => ((history === undefined) === (live === undefined) ? '' : null),
+    ]),
     replayAs: Account,
     excludeCatalogs: names('Catalogs: queries that read them are not replayed.'),
     limits: Type.Optional(

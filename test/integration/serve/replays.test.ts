@@ -101,11 +101,20 @@ function jobsOf(store: KnexStore, control: string, target: string, queries: numb
   const pages = world.closing(new PageThread());
   const dispatcher = new Agent();
   const limits = { time: 60_000, cpu: 60_000 };
-  const none = { routingGroups: null, users: null, excludeCatalogs: [], perDigest: 1, max: 1, decider: null };
+  const none = {
+    routingGroups: null,
+    users: null,
+    excludeCatalogs: [],
+    perDigest: 1,
+    max: 1,
+    decider: null,
+    percent: 100,
+  };
   const plan: ReplayPlan = {
     ...{ uid: 'u', revision: 'r', namespace: 'n', name: 'a', control: 'blue', candidate: 'green', mode: 'run' },
     ...{
       isSuspended: false,
+      isLive: false,
       last: HOUR,
       filter: none,
       limits,
@@ -118,7 +127,7 @@ function jobsOf(store: KnexStore, control: string, target: string, queries: numb
   const share = { queries: 1, cpuMillis: 1 };
   const select = async () => ({
     queries: Array.from({ length: queries }, (_, n) => ({
-      ...{ queryId: `q${n}`, digest: 'd', cpuMillis: 1, hasFailed: false, standsFor: share },
+      ...{ queryId: `q${n}`, digest: 'd', cpuMillis: 1, error: null, standsFor: share },
       statement: { text: 'SELECT 1', user: null, headers: {}, prepared: null },
     })),
     ...{ recorded: { queries, cpuMillis: queries }, excluded: {} },
@@ -132,6 +141,7 @@ function jobsOf(store: KnexStore, control: string, target: string, queries: numb
   const jobs = new ReplayJobs(
     {
       ...{ repository: store.replays, select, targets: async () => ({ ...clusters, account }) },
+      ...{ shadow: () => Promise.reject(new Error('no replay is live')), shortage: () => null },
       runs: () => new StatementRuns(productNames('Engine'), account, dispatcher, pages),
       ...{ isLeader: () => true, plans: () => [plan], uids: () => new Set(['u']) },
       note: (_plan, progress) => noted.push(progress),

@@ -7,13 +7,21 @@ import { keywords, T } from '../../../src/sql/syntax/kinds.ts';
 import { tokenizeSql } from '../../../src/sql/syntax/lexer.ts';
 
 const analyze = statementAnalysis({ productName: 'Trino', clientsUseV2Format: false, maxAnalyzed: 100_000 });
-const anything = { routingGroups: null, users: null, excludeCatalogs: [], perDigest: 100, max: 10_000, decider: null };
+const anything = {
+  routingGroups: null,
+  users: null,
+  excludeCatalogs: [],
+  perDigest: 100,
+  max: 10_000,
+  decider: null,
+  percent: 100,
+};
 
 const row = (text: string, more: object = {}, recorded: object = {}) => ({
   ...{ queryId: `q-${text}`, queryText: text, isCut: false, user: 'ann', source: null, created: 0 },
   ...{ routingGroup: 'adhoc', decision: null, ...more },
   statement: {
-    ...{ digest: text, state: 'FINISHED', errorType: null, cpuMillis: 100 },
+    ...{ digest: text, state: 'FINISHED', errorType: null, errorName: null, errorMessage: null, cpuMillis: 100 },
     replay: JSON.stringify({ complete: 'yes', headers: { Catalog: 'tpch' } }),
     ...recorded,
   },
@@ -102,4 +110,20 @@ test.each([
   const selection = new Selection(anything, analyze);
   selection.add(row(text));
   expect(selection.report()).toMatchObject({ queries: [], excluded: { notRead: { queries: 1 } } });
+});
+
+test('a share of the queries is the same wherever it is chosen', () => {
+  const choose = () => {
+    const selection = new Selection({ ...anything, percent: 10 }, analyze);
+    const counts = Array.from({ length: 2_000 }, (_, count) => {
+      const before = selection.report().recorded.queries;
+      selection.add({ ...row('SELECT 1', { isCut: true }), queryId: `20261127_190739_${count}_an8um` });
+      return selection.report().recorded.queries - before;
+    });
+    return counts.join('');
+  };
+  expect(choose()).toBe(choose());
+  const share = choose().replaceAll('0', '').length;
+  expect(share).toBeGreaterThan(150);
+  expect(share).toBeLessThan(250);
 });

@@ -105,7 +105,7 @@ function verdictsText({ progress }: ReplayState): string {
   return counts.map(([verdict, count]) => `${count} ${looks[verdict]?.[1]}`).join(', ') || '–';
 }
 
-const LAST = 'from.history.last';
+const [LAST, PERCENT] = ['from.history.last', 'from.live.percent'];
 const [SECRET, USER] = ['replayAs.credentialsSecretRef.name', 'replayAs.username'];
 const initial: Values = { namespace: 'default', [LAST]: '24h', suspend: false };
 
@@ -121,6 +121,7 @@ function NewReplay({ onClose }: { readonly onClose: () => void }) {
     { name: 'control', label: 'Control', kind: 'choice', options, description: 'Queries of its group.', ...required },
     { name: 'candidate', label: 'Candidate', kind: 'choice', options, description: 'It is verified.', ...required },
     { name: LAST, label: 'Queries of the last', kind: 'text', description: 'Such as 24h.' },
+    { name: PERCENT, label: 'Or percent of live reads', kind: 'number', description: 'Repeated as they end.' },
     { name: SECRET, label: 'Secret of the account', kind: 'text', description: 'With username and password.' },
     { name: USER, label: 'Or its user name', kind: 'text', description: 'It may only read.' },
     { name: 'suspend', label: 'Show the expected cost first, and send nothing', kind: 'flag' },
@@ -132,10 +133,14 @@ function NewReplay({ onClose }: { readonly onClose: () => void }) {
     const routingGroups = clusters
       .filter(({ name: each }) => each === text('control'))
       .map((each) => each.routingGroup);
+    const from =
+      values[PERCENT] == null
+        ? { history: { last: text(LAST), routingGroups } }
+        : { live: { percent: values[PERCENT], routingGroups } };
     const secret = text(SECRET);
     const body = {
       ...{ control: text('control'), candidate: text('candidate'), suspend: values.suspend },
-      from: { history: { last: text(LAST), routingGroups } },
+      from,
       replayAs: { username: text(USER), credentialsSecretRef: secret && { name: secret } },
     };
     const path = `${replayPath({ namespace, name })}?force=${force}`;
