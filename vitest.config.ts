@@ -93,6 +93,7 @@ export default defineConfig({
       suite('engine', 600, { workers: 1, installs: 'engine', sharesServers: true, isolate: false }),
       suite('migration', 300, { workers: 2, installs: 'migration' }),
       suite('clients', 600, { workers: 2, installs: 'engine' }),
+      suite('upgrades', 1_200, { workers: 1, installs: 'engine' }),
       suite('packaging', 180, { workers: 2, startsProgram: false }),
       suite('ui', 180, { workers: waiting + 1 }),
       suite('origins', 300, { workers: 1 }),
