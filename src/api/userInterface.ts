@@ -290,9 +290,10 @@ export function unservedResponder(api: ApiContext) {
   app.setNotFoundHandler(() => undefined);
   return (request: FastifyRequest, reply: FastifyReply): FastifyReply => {
     const path = pathOf(request);
-    const methods = [...served.values()]
-      .filter(({ pattern }) => pattern.test(path))
-      .flatMap((route) => [...route.methods]);
+    // A path of a call is no name of a resource to its users.
+    const exact = served.get(path);
+    const matching = exact === undefined ? [...served.values()].filter(({ pattern }) => pattern.test(path)) : [exact];
+    const methods = matching.flatMap((route) => [...route.methods]);
     if (methods.length === 0) {
       if (request.headers.accept?.includes('text/html') === true) {
         const text = 'Nothing is served under this path. These are:';
