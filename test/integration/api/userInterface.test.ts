@@ -123,9 +123,6 @@ describe('the files of the user interface', () => {
   test('other methods are refused with what there is', async () => {
     const response = await fetch(`${api.url}/engine-gateway/clusters`, { method: 'POST' });
     expect([response.status, response.headers.get('allow')]).toEqual([405, 'GET, HEAD, OPTIONS']);
-    // Not those of a rule of this name.
-    const call = await fetch(`${api.url}/api/rules/impact`, { method: 'OPTIONS' });
-    expect([call.status, call.headers.get('allow')]).toEqual([204, 'OPTIONS, POST']);
   });
 
   test('its path under another product name leads to it', async () => {

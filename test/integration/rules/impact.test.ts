@@ -223,6 +223,11 @@ for (const { name, available, start } of databases) {
     });
     afterAll(() => database?.dispose());
 
+    test('its methods are not those of a rule of its name', async () => {
+      const { status, headers } = await fetch(`${gateway.url}/api/rules/impact`, { method: 'OPTIONS' });
+      expect([status, headers.get('allow')]).toEqual([204, 'OPTIONS, POST']);
+    });
+
     test('a table of changes moves what it should, and what is not known is never unmoved', async () => {
       // What differs among databases is how the history is read.
       const chosen = name === 'sqlite' ? edits : edits.slice(0, 3);
