@@ -1,4 +1,4 @@
-/** RolloutSide of a rollout that a query ran on. */
+/** Cluster of a rollout that a query ran on. */
 export type RolloutSide = 'stable' | 'candidate';
 
 /** A query that was started in the current step of a rollout. */
@@ -75,7 +75,7 @@ export interface CriterionResult {
   readonly stable: Readonly<SideCount>;
 }
 
-/** StepVerdict about a step. `Inconclusive`: more queries are needed. */
+/** Verdict on a step. `Inconclusive`: more queries are needed. */
 export interface StepVerdict {
   readonly verdict: 'Pass' | 'Fail' | 'Inconclusive';
   readonly reason: string;
