@@ -56,7 +56,7 @@ describe('what means something here is mapped, the rest noted', () => {
   test.each([
     [
       'uiConfiguration: {disablePages: [dashbord]}',
-      'there is no page "dashbord"; there are dashboard, cluster, resource-group, selector, history, workload, routing-rules, limits, queue, audit; did you mean dashboard?',
+      'there is no page "dashbord"; there are dashboard, cluster, resource-group, selector, history, workload, replays, routing-rules, limits, queue, audit; did you mean dashboard?',
     ],
     ['uiConfiguration: {disablePages: [admin]}', 'there is no page "admin"'],
   ])('a value that means nothing in either gateway is noted: %s', (text, message) => {

@@ -189,7 +189,7 @@ const specs: Readonly<Record<string, readonly Row[]>> = {
     [replay({ replayAs: { username: 'a', password: '${FILE:/b}' } }), null],
     [replay({ window: { from: '24:00', to: '05:00' } }), 'spec.window.from must be a time of a day'],
     [replay({ every: '1m' }), 'spec.every must be a duration from 1h to 720h'],
-    [replay({ from: {} }), 'spec.from.history is required'],
+    [replay({ from: {} }), 'spec.from must have either history or live'],
     [replay({ minCoverage: 101 }), 'spec.minCoverage must be at most 100'],
   ],
   EngineClusterDiscovery: [
