@@ -96,6 +96,22 @@ const cases: readonly (readonly [alert: string, fires: Series, quiet: Series, al
       'engine_gateway_queries_ended_total{state="finished"}': growing(60),
     },
   ],
+  [
+    'EngineGatewayStatementQuarantined',
+    { engine_gateway_quarantines_total: `0x${COUNT - 20} 1x20` },
+    { engine_gateway_quarantines_total: steady(7) },
+  ],
+  [
+    'EngineGatewayRetryStorm',
+    {
+      'engine_gateway_queries_ended_total{state="finished"}': growing(20),
+      'engine_gateway_queries_ended_total{state="retried"}': growing(2),
+    },
+    {
+      'engine_gateway_queries_ended_total{state="finished"}': growing(2),
+      'engine_gateway_queries_ended_total{state="retried"}': `0+0.5x${COUNT}`,
+    },
+  ],
   ['EngineGatewaySlowSubmissions', durations(10, 100), durations(100, 100)],
   [
     'EngineGatewayRequestMemoryFull',
@@ -123,22 +139,6 @@ const cases: readonly (readonly [alert: string, fires: Series, quiet: Series, al
     'EngineGatewayClusterErrors',
     { 'engine_gateway_cluster_errors_total{cluster="a",type="timeout"}': growing(5) },
     { 'engine_gateway_cluster_errors_total{cluster="a",type="timeout"}': growing(2) },
-  ],
-  [
-    'EngineGatewayStatementQuarantined',
-    { engine_gateway_quarantines_total: `0x${COUNT - 20} 1x20` },
-    { engine_gateway_quarantines_total: steady(7) },
-  ],
-  [
-    'EngineGatewayRetryStorm',
-    {
-      'engine_gateway_queries_ended_total{state="finished"}': growing(20),
-      'engine_gateway_queries_ended_total{state="retried"}': growing(2),
-    },
-    {
-      'engine_gateway_queries_ended_total{state="finished"}': growing(2),
-      'engine_gateway_queries_ended_total{state="retried"}': `0+0.5x${COUNT}`,
-    },
   ],
   [
     'EngineGatewayOwnershipConflict',

@@ -124,7 +124,7 @@ export function useQueue() {
 }
 
 export function useOverview() {
-  return useFollowed<Overview>('clusters', OVERVIEW, '/api/overview', { everyMs: SLOW_MS });
+  return useFollowed<Overview>('clusters', OVERVIEW, '/api/overview', { everyMs: REST_MS });
 }
 
 export function useProblems() {
