@@ -402,7 +402,16 @@ describe.skipIf(!canBrowse)('the page of routing rules', () => {
       .getByText('"ursula" may have requests of their own explained; leave headers.X-Engine-User out')
       .waitFor();
     const menu = page.getByRole('navigation', { name: 'Pages' }).getByRole('link');
-    const visible = ['Dashboard', 'Active Backends', 'Query History', 'Workload', 'Replays', 'Routing Rules', 'Limits', 'Queue'];
+    const visible = [
+      'Dashboard',
+      'Active Backends',
+      'Query History',
+      'Workload',
+      'Replays',
+      'Routing Rules',
+      'Limits',
+      'Queue',
+    ];
     expect(await menu.allTextContents()).toEqual(visible);
   });
 
