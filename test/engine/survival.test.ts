@@ -155,6 +155,6 @@ describe.skipIf(!available || !canBuildGo || !postgresql.available())('survival 
     // After its first rows a read ends with its cluster.
     while (begun.nextUri !== undefined) begun = await follow(begun.nextUri, asTrino);
     expect(begun.error).toMatchObject({ errorName: 'REMOTE_HOST_GONE' });
-    expect(atB.filter(({ query }) => query === large)).toHaveLength(1);
+    expect(atB.filter(({ query }) => query === large)).toEqual([]);
   }, 400_000);
 });
