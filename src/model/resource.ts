@@ -4,7 +4,7 @@ export const API_GROUP = 'enginegateway.dev';
 export const API_VERSION = 'v1beta1';
 /** `apiVersion` of most resources. */
 export const API_GROUP_VERSION = `${API_GROUP}/${API_VERSION}`;
-/** Kinds whose fields may still change, and their plurals. */
+/** Kinds of the version v1alpha1, with fields that may still change, and their plurals. */
 const alphaNames: ReadonlySet<string> = new Set(['QueryReplay', 'queryreplays', 'EngineRollout', 'enginerollouts']);
 /** Returns the version of a kind, by its name or its plural. */
 export const kindVersion = (name: string): string => (alphaNames.has(name) ? 'v1alpha1' : API_VERSION);

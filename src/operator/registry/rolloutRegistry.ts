@@ -156,7 +156,7 @@ export class RolloutRegistry {
     if (next === null)
       throw new GatewayError('EG_CONFLICT', `${action} is not possible while the rollout is ${state.phase}`);
     if (!(await this.#replace(plan.uid, stored, next, null)))
-      throw new GatewayError('EG_CONFLICT', 'the rollout changed meanwhile; look at it and try again');
+      throw new GatewayError('EG_CONFLICT', 'another change of the rollout came first; read it and try again');
     await this.#read();
   }
 
